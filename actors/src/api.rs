@@ -1,0 +1,84 @@
+//! What the gateway sees of a node: submit a command, watch a run, ask for readiness.
+
+use std::sync::Arc;
+
+use reenact_events::{Offset, PartitionId, RunId, SessionId, event::RunStatus};
+
+/// A command was taken and is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The session it is about.
+    pub session_id: SessionId,
+    /// The run it started or changed.
+    pub run_id: Option<RunId>,
+    /// Reads that include this place see the command's effect.
+    pub partition: PartitionId,
+    /// The last offset that the command wrote, or the last known one if it wrote nothing.
+    pub offset: Offset,
+    /// The run's status after the command, if it is about a run.
+    pub status: Option<RunStatus>,
+}
+
+/// A rule said no. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such session, or it is another user's.
+    #[error("Session not found")]
+    SessionNotFound,
+    /// No such run in that session.
+    #[error("Run not found")]
+    RunNotFound,
+    /// The session is there already (or its id is taken by another user).
+    #[error("session `{0}` already exists")]
+    SessionExists(SessionId),
+    /// The run is not waiting for a decision about that step.
+    #[error("step {step} of run `{run}` is not in doubt")]
+    StepNotInDoubt {
+        /// Which run.
+        run: RunId,
+        /// Which step.
+        step: u32,
+    },
+    /// An event that the command makes would be too large for the log.
+    #[error("the request is too large for one event: {0}")]
+    TooLarge(Arc<str>),
+}
+
+/// Why a command was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// A rule said no: asking again will not help.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The queue is full: nothing was accepted, ask again later.
+    #[error("the queue is full: {queued} runs wait, at most {limit} may")]
+    QueueFull {
+        /// How many wait.
+        queued: usize,
+        /// How many may.
+        limit: usize,
+        /// When asking again makes sense.
+        retry_after_s: u32,
+    },
+    /// The node cannot take commands now.
+    #[error("the node cannot take commands now: {reason}")]
+    Unavailable {
+        /// Why, and what to do.
+        reason: Arc<str>,
+    },
+}
+
+/// Whether the node does its work.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Readiness {
+    /// Why it does not; empty when it does.
+    pub reasons: Vec<String>,
+}
+
+impl Readiness {
+    /// It has restored and owns what it should.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.reasons.is_empty()
+    }
+}

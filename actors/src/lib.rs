@@ -1,0 +1,4 @@
+//! placeholder
+pub mod api;
+pub mod live;
+pub mod step;

@@ -1,0 +1,127 @@
+//! What an agent is: the part of an agent file that a run depends on.
+//!
+//! A run pins the specification it was accepted with. The specification is an event
+//! (`component.registered`) in the session's stream, written when the partition has not seen that version
+//! yet, so that a replay needs no file of today.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AgentId, RawJson, ids};
+
+/// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// Its id, `^[a-z0-9][a-z0-9-_]*$`.
+    pub id: AgentId,
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The system message.
+    pub instructions: Option<String>,
+    /// The model it thinks with.
+    pub model: ModelSpec,
+    /// The tools it may call, in declared order.
+    pub tools: Vec<ToolSpec>,
+    /// How many finished runs of the session the model sees.
+    pub history_runs: u32,
+    /// What bounds a run.
+    pub limits: Limits,
+}
+
+impl AgentSpec {
+    /// Names this very content: equal specifications have equal versions.
+    #[must_use]
+    pub fn version(&self) -> Arc<str> {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        ids::derived("agent", &[&json]).to_string().into()
+    }
+
+    /// The tool of this name; names are compared exactly.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// Which model, where, and how to ask it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSpec {
+    /// `openai` (any server that speaks chat completions) or `demo` (built in, no network).
+    pub provider: String,
+    /// The model's id at the provider.
+    pub id: String,
+    /// Where the provider is, if not at its usual place.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// Sampling temperature in thousandths (700 = 0.7), if set.
+    pub temperature_milli: Option<u32>,
+    /// At most this many tokens in an answer, if set.
+    pub max_tokens: Option<u32>,
+    /// Seconds that one call may take without a byte arriving.
+    pub timeout_s: u32,
+    /// How many times a call that failed for a passing reason is made again.
+    pub retries: u32,
+}
+
+/// What may be assumed of a tool whose call has no recorded outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Changes nothing: called again.
+    ReadOnly,
+    /// Happens once per token: called again with the same token.
+    Idempotent,
+    /// Can be asked whether the token happened.
+    Reconcile,
+    /// May have happened, cannot be asked: in doubt, a person decides. What a tool that declares nothing is.
+    AtMostOnce,
+}
+
+/// A tool as declared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// What the model calls it.
+    pub name: String,
+    /// What the model is told about it.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: RawJson,
+    /// What recovery may do.
+    pub effect: Effect,
+    /// Seconds that a call may take.
+    pub timeout_s: u32,
+    /// How it is done.
+    pub kind: ToolKind,
+}
+
+/// How a tool is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// An HTTP request.
+    Http {
+        /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+        method: String,
+        /// Where.
+        url: String,
+        /// Sent as they are; a value `env:NAME` is read from the environment at call time.
+        headers: Vec<(String, String)>,
+    },
+    /// Part of this program: `calculator`, `current_time` or `sleep`.
+    Builtin,
+}
+
+/// What bounds a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Tool calls in one run; further ones are answered with an error.
+    pub tool_calls: u32,
+    /// Model calls in one run; reaching it ends the run with ERROR.
+    pub turns: u32,
+    /// Seconds from start to end.
+    pub timeout_s: u32,
+}

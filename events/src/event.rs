@@ -1,0 +1,587 @@
+//! The facts, one enum per entity, each with a versioned name.
+//!
+//! Payloads are JSON objects; unknown fields are ignored at read and survive in the stored bytes. Adding an
+//! optional field keeps the version; anything else makes a new version and an upcaster ([`crate::upcast`]).
+//! Enums inside payloads are externally tagged, so that the state store's binary codec can hold them too.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AgentId, CommandId, LogId, MediaRef, NodeId, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::{AgentSpec, Effect},
+};
+
+/// Why a stored event could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// No reader knows this type.
+    #[error("event type `{name}` is unknown to this version")]
+    UnknownType {
+        /// The stored type.
+        name: String,
+    },
+    /// The payload is not what its type promises.
+    #[error("event of type `{name}` has a payload that cannot be read")]
+    Payload {
+        /// The stored type.
+        name: String,
+        /// What the JSON reader said.
+        source: serde_json::Error,
+    },
+}
+
+macro_rules! catalog {
+    ($($(#[$edoc:meta])* $entity:ident as $group:ident { $($(#[$doc:meta])* $variant:ident($payload:ident) = $name:literal,)+ })+) => {
+        /// Any fact of the log.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Event { $($(#[$edoc])* $entity($group),)+ }
+
+        $($(#[$edoc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum $group { $($(#[$doc])* $variant($payload),)+ })+
+
+        $(impl $group {
+            /// The versioned type, as in `ce_type`.
+            #[must_use]
+            pub fn type_name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $name,)+ }
+            }
+
+            /// The payload as JSON.
+            ///
+            /// # Errors
+            /// Never for the payloads of this catalogue; the signature is `serde_json`'s.
+            pub fn encode(&self) -> Result<String, serde_json::Error> {
+                match self { $(Self::$variant(payload) => serde_json::to_string(payload),)+ }
+            }
+        }
+
+        impl From<$group> for Event {
+            fn from(event: $group) -> Self { Self::$entity(event) }
+        }
+
+        $(impl From<$payload> for $group {
+            fn from(payload: $payload) -> Self { Self::$variant(payload) }
+        }
+        impl From<$payload> for Event {
+            fn from(payload: $payload) -> Self { Self::$entity($group::$variant(payload)) }
+        })+)+
+
+        impl Event {
+            /// The versioned type, as in `ce_type`.
+            #[must_use]
+            pub fn type_name(&self) -> &'static str {
+                match self { $(Self::$entity(event) => event.type_name(),)+ }
+            }
+
+            /// The payload as JSON.
+            ///
+            /// # Errors
+            /// Never for the payloads of this catalogue; the signature is `serde_json`'s.
+            pub fn encode(&self) -> Result<String, serde_json::Error> {
+                match self { $(Self::$entity(event) => event.encode(),)+ }
+            }
+
+            /// Reads a payload of a *current* type; [`crate::upcast::decode`] reads old ones too.
+            ///
+            /// # Errors
+            /// When the type is unknown or the payload is not of that type.
+            pub fn decode_current(name: &str, json: &str) -> Result<Self, DecodeError> {
+                let payload = |source| DecodeError::Payload { name: name.to_owned(), source };
+                match name {
+                    $($($name => serde_json::from_str(json)
+                        .map(|event| Self::$entity($group::$variant(event)))
+                        .map_err(payload),)+)+
+                    _ => Err(DecodeError::UnknownType { name: name.to_owned() }),
+                }
+            }
+        }
+
+        /// Every current type, in catalogue order.
+        pub const CURRENT_TYPES: &[&str] = &[$($($name,)+)+];
+    };
+}
+
+catalog! {
+    /// About a partition.
+    Partition as PartitionEvent {
+        /// A node took the partition; the offset of this event is the term.
+        Claimed(PartitionClaimed) = "dev.reenact.partition.claimed.v1",
+    }
+    /// About a component, in the stream of the session that first uses it in a partition.
+    Component as ComponentEvent {
+        /// A version of an agent is used in this partition from here on.
+        Registered(ComponentRegistered) = "dev.reenact.component.registered.v1",
+    }
+    /// About a session.
+    Session as SessionEvent {
+        /// The session exists from here on.
+        Created(SessionCreated) = "dev.reenact.session.created.v1",
+        /// Some of its fields were replaced.
+        Updated(SessionUpdated) = "dev.reenact.session.updated.v1",
+        /// The session and its runs are gone from every read.
+        Deleted(SessionDeleted) = "dev.reenact.session.deleted.v1",
+    }
+    /// About a run.
+    Run as RunEvent {
+        /// The run was accepted: from here on it will end.
+        Queued(RunQueued) = "dev.reenact.run.queued.v1",
+        /// The run got its turn.
+        Started(RunStarted) = "dev.reenact.run.started.v1",
+        /// An attempt of a step is about to be made.
+        StepRequested(StepRequested) = "dev.reenact.run.step.requested.v1",
+        /// An attempt succeeded.
+        StepCompleted(StepCompleted) = "dev.reenact.run.step.completed.v1",
+        /// An attempt failed.
+        StepFailed(StepFailed) = "dev.reenact.run.step.failed.v1",
+        /// It cannot be known whether an attempt happened.
+        StepInDoubt(StepInDoubt) = "dev.reenact.run.step.in_doubt.v1",
+        /// Somebody decided about a step in doubt.
+        StepResolved(StepResolved) = "dev.reenact.run.step.resolved.v1",
+        /// The run waits for a decision from outside.
+        Paused(RunPaused) = "dev.reenact.run.paused.v1",
+        /// The run goes on.
+        Continued(RunContinued) = "dev.reenact.run.continued.v1",
+        /// Somebody asked for the run to stop.
+        CancelRequested(RunCancelRequested) = "dev.reenact.run.cancel_requested.v1",
+        /// The run ended well.
+        Completed(RunCompleted) = "dev.reenact.run.completed.v1",
+        /// The run ended with an error.
+        Failed(RunFailed) = "dev.reenact.run.failed.v1",
+        /// The run was stopped.
+        Cancelled(RunCancelled) = "dev.reenact.run.cancelled.v1",
+    }
+}
+
+/// See [`PartitionEvent::Claimed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionClaimed {
+    /// Who claims.
+    pub node: NodeId,
+    /// Which log this is; tells a recreated or restored log from the one that was known.
+    pub log_id: LogId,
+    /// Tells two claims of one node apart.
+    pub nonce: uuid::Uuid,
+}
+
+/// See [`ComponentEvent::Registered`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentRegistered {
+    /// What [`AgentSpec::version`] says of `spec`.
+    pub version: Arc<str>,
+    /// The agent as it stood.
+    pub spec: AgentSpec,
+}
+
+/// See [`SessionEvent::Created`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCreated {
+    /// Which.
+    pub session_id: SessionId,
+    /// Its owner for good; a session without one is shared.
+    pub user_id: Option<UserId>,
+    /// The agent it was made with, if any.
+    pub agent_id: Option<AgentId>,
+    /// Its name; unnamed sessions are shown by their first message.
+    pub name: Option<String>,
+    /// A JSON object that tools and prompts share.
+    pub state: Option<RawJson>,
+    /// A JSON object for the caller's own use.
+    pub metadata: Option<RawJson>,
+}
+
+/// See [`SessionEvent::Updated`]. Absent fields stay as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionUpdated {
+    /// Which.
+    pub session_id: SessionId,
+    /// The new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The new state, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RawJson>,
+    /// The new metadata, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// The new summary, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<RawJson>,
+}
+
+/// See [`SessionEvent::Deleted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDeleted {
+    /// Which.
+    pub session_id: SessionId,
+}
+
+/// See [`RunEvent::Queued`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunQueued {
+    /// Which.
+    pub run_id: RunId,
+    /// In which session.
+    pub session_id: SessionId,
+    /// Whose.
+    pub user_id: Option<UserId>,
+    /// Place among the session's runs, from 0, without gaps.
+    pub run_index: u64,
+    /// Who answers.
+    pub agent_id: AgentId,
+    /// Which version of it, see [`ComponentRegistered`].
+    pub agent_version: Arc<str>,
+    /// The message.
+    pub input: Text,
+    /// Files that came with the message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediaRef>,
+    /// A JSON object for the caller's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// The caller watches this run as a stream.
+    pub stream: bool,
+    /// The caller does not wait: the run outlives the connection.
+    pub background: bool,
+}
+
+/// See [`RunEvent::Started`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// Which.
+    pub run_id: RunId,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepCall {
+    /// Asks the model. What it is sent follows from the run's state.
+    Model {
+        /// The how-many-eth model call of the run, from 0.
+        turn: u32,
+    },
+    /// Calls a tool.
+    Tool {
+        /// The model's name for this call.
+        call_id: Arc<str>,
+        /// Which tool.
+        name: Arc<str>,
+        /// Its arguments, a JSON object as the model wrote it.
+        arguments: Text,
+        /// What recovery may do.
+        effect: Effect,
+    },
+}
+
+/// See [`RunEvent::StepRequested`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRequested {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Place among the run's steps, from 0, without gaps.
+    pub step: u32,
+    /// From 1; results of an attempt that is not the latest are dropped.
+    pub attempt: u32,
+    /// The same for every attempt of the step.
+    pub token: StepToken,
+    /// The attempt is not begun after this moment, so that who waits it out knows that nobody will.
+    pub not_after: Timestamp,
+    /// What is done.
+    pub call: StepCall,
+}
+
+/// A tool call as a model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallRequest {
+    /// Unique in the run.
+    pub id: Arc<str>,
+    /// The tool's name as the model wrote it; it may not exist.
+    pub name: Arc<str>,
+    /// The arguments as the model wrote them; they may not be JSON.
+    pub arguments: Text,
+}
+
+/// Tokens as the provider counted them. Unknown is never written as zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Read.
+    pub input_tokens: u64,
+    /// Written.
+    pub output_tokens: u64,
+    /// Read from the provider's cache, part of `input_tokens`.
+    pub cache_read_tokens: u64,
+    /// Written to the provider's cache.
+    pub cache_write_tokens: u64,
+    /// Spent on thinking, part of `output_tokens`.
+    pub reasoning_tokens: u64,
+}
+
+/// What an attempt brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepResult {
+    /// A model's turn.
+    Model {
+        /// What it said; may be empty.
+        text: Text,
+        /// What it thought, if it told.
+        reasoning: Option<Text>,
+        /// The tools it wants called.
+        tool_calls: Vec<ToolCallRequest>,
+        /// Tokens, `None` when the provider did not say.
+        usage: Option<Usage>,
+        /// Why it stopped, as the provider says.
+        finish_reason: Option<Arc<str>>,
+        /// Milliseconds to the first byte of the answer.
+        first_token_ms: Option<u64>,
+    },
+    /// A tool's result; also an error that the model is told and may act on.
+    Tool {
+        /// The result or the error's text.
+        content: Text,
+        /// It is an error.
+        error: bool,
+        /// Files that the tool returned.
+        media: Vec<MediaRef>,
+    },
+}
+
+/// See [`RunEvent::StepCompleted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepCompleted {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Which step.
+    pub step: u32,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// What it brought.
+    pub result: StepResult,
+    /// Milliseconds that the attempt took.
+    pub duration_ms: u64,
+}
+
+/// What went wrong, for people and for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A stable word, for example `rate_limited`, `context_overflow`, `model_unreachable`, `timeout`.
+    pub kind: Arc<str>,
+    /// What happened and what to do, for people.
+    pub message: Arc<str>,
+    /// The HTTP status that caused it, if one did.
+    #[serde(default)]
+    pub status: Option<u16>,
+}
+
+/// See [`RunEvent::StepFailed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepFailed {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Which step.
+    pub step: u32,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// Why.
+    pub error: Failure,
+    /// When the next attempt is due; `None` when there is none.
+    pub retry_at: Option<Timestamp>,
+    /// Tokens that the failed attempt cost, if the provider said.
+    pub usage: Option<Usage>,
+}
+
+/// See [`RunEvent::StepInDoubt`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepInDoubt {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Which step.
+    pub step: u32,
+    /// The attempt whose outcome is unknown.
+    pub attempt: u32,
+    /// Why it is unknown.
+    pub reason: Arc<str>,
+}
+
+/// A decision about a step in doubt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// It did not happen: do it.
+    Retry,
+    /// It happened, with this result.
+    Completed {
+        /// What the tool returned.
+        value: Text,
+    },
+    /// Tell the model that it was not done.
+    Skip,
+    /// End the run with an error.
+    Fail,
+}
+
+/// See [`RunEvent::StepResolved`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepResolved {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Which step.
+    pub step: u32,
+    /// What was decided.
+    pub resolution: Resolution,
+    /// By whom, if known.
+    pub by: Option<UserId>,
+}
+
+/// See [`RunEvent::Paused`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPaused {
+    /// Which.
+    pub run_id: RunId,
+    /// What it waits for.
+    pub reason: Arc<str>,
+}
+
+/// See [`RunEvent::Continued`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunContinued {
+    /// Which.
+    pub run_id: RunId,
+}
+
+/// See [`RunEvent::CancelRequested`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCancelRequested {
+    /// Which.
+    pub run_id: RunId,
+    /// Why, if somebody said.
+    pub reason: Option<Arc<str>>,
+}
+
+/// See [`RunEvent::Completed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCompleted {
+    /// Which.
+    pub run_id: RunId,
+    /// The answer.
+    pub content: Text,
+}
+
+/// See [`RunEvent::Failed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFailed {
+    /// Which.
+    pub run_id: RunId,
+    /// Why.
+    pub error: Failure,
+}
+
+/// How far a cancelled run had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CancellationStage {
+    /// It had not started.
+    Pending,
+    /// It was at work.
+    Executing,
+    /// It waited for a decision.
+    Paused,
+}
+
+impl CancellationStage {
+    /// As AgentOS spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Executing => "EXECUTING",
+            Self::Paused => "PAUSED",
+        }
+    }
+}
+
+/// See [`RunEvent::Cancelled`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCancelled {
+    /// Which.
+    pub run_id: RunId,
+    /// How far it had come.
+    pub stage: CancellationStage,
+    /// What the model had said of its unfinished answer.
+    pub partial: Option<Text>,
+    /// Why, if somebody said.
+    pub reason: Option<Arc<str>>,
+}
+
+impl RunEvent {
+    /// The run that the event is about.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        match self {
+            Self::Queued(event) => &event.run_id,
+            Self::Started(event) => &event.run_id,
+            Self::StepRequested(event) => &event.run_id,
+            Self::StepCompleted(event) => &event.run_id,
+            Self::StepFailed(event) => &event.run_id,
+            Self::StepInDoubt(event) => &event.run_id,
+            Self::StepResolved(event) => &event.run_id,
+            Self::Paused(event) => &event.run_id,
+            Self::Continued(event) => &event.run_id,
+            Self::CancelRequested(event) => &event.run_id,
+            Self::Completed(event) => &event.run_id,
+            Self::Failed(event) => &event.run_id,
+            Self::Cancelled(event) => &event.run_id,
+        }
+    }
+
+    /// Whether nothing follows this event in its run.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_))
+    }
+}
+
+/// What a run's status is called, as AgentOS spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RunStatus {
+    /// Accepted, waits for its turn.
+    Pending,
+    /// At work.
+    Running,
+    /// Waits for a decision from outside.
+    Paused,
+    /// Ended well.
+    Completed,
+    /// Ended with an error.
+    Error,
+    /// Was stopped.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// As AgentOS spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::Paused => "PAUSED",
+            Self::Completed => "COMPLETED",
+            Self::Error => "ERROR",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+
+    /// Whether the run has ended.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Error | Self::Cancelled)
+    }
+}
+
+/// The command that made an event, as the envelope carries it.
+pub type Cause = Option<CommandId>;

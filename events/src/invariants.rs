@@ -1,0 +1,189 @@
+//! What must always hold of a log, each named once and checked by simulations, tests and production alike.
+//!
+//! * `E1`: a stream's sequences grow by one from 0.
+//! * `E2`: offsets grow.
+//! * `E3`: terms never fall, and a term is the offset of its claim.
+//! * `E4`: the chain links.
+//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after.
+//! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
+//! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
+//! * `R4`: an event id is seen once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    ChainHash, Event, Offset, Recorded, RunEvent, RunId, StreamKey, Term,
+    agent::Effect,
+    event::{PartitionEvent, Resolution, StepCall},
+};
+
+/// Something that must never be, was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invariant {name} is broken at offset {offset}: {detail}")]
+pub struct Broken {
+    /// Which, for example `E1`.
+    pub name: &'static str,
+    /// Where.
+    pub offset: Offset,
+    /// How.
+    pub detail: String,
+}
+
+#[derive(Debug, Default, Clone)]
+struct StepWatch {
+    attempt: u32,
+    at_most_once: bool,
+    retry_allowed: bool,
+    settled: bool,
+}
+
+#[derive(Debug, Default, Clone)]
+struct RunWatch {
+    started: bool,
+    ended: bool,
+    steps: BTreeMap<u32, StepWatch>,
+}
+
+/// Watches one partition from its first event (or from a known position) on.
+#[derive(Debug, Default)]
+pub struct Watch {
+    last_offset: Option<Offset>,
+    term: Term,
+    chain: ChainHash,
+    sequences: BTreeMap<StreamKey, u64>,
+    runs: BTreeMap<RunId, RunWatch>,
+    ids: BTreeSet<uuid::Uuid>,
+}
+
+impl Watch {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// The first invariant that it breaks.
+    pub fn see(&mut self, recorded: &Recorded) -> Result<(), Broken> {
+        let broken = |name, detail: String| Err(Broken { name, offset: recorded.offset, detail });
+        let event = &recorded.event;
+        if self.last_offset.is_some_and(|last| recorded.offset <= last) {
+            return broken("E2", format!("offset after {:?}", self.last_offset));
+        }
+        let expected = self.sequences.get(&event.key).map_or(0, |last| last + 1);
+        if event.seq != expected {
+            return broken("E1", format!("stream `{}` has {} where {expected} follows", event.key, event.seq));
+        }
+        if recorded.term < self.term {
+            return broken("E3", format!("term {} after {}", recorded.term, self.term));
+        }
+        if recorded.chain != self.chain.link(event, recorded.term) {
+            return broken("E4", "the link does not follow from the one before".to_owned());
+        }
+        if !self.ids.insert(event.id) {
+            return broken("R4", format!("event id {} again", event.id));
+        }
+        self.last_offset = Some(recorded.offset);
+        self.sequences.insert(event.key.clone(), event.seq);
+        self.term = recorded.term;
+        self.chain = recorded.chain;
+        match recorded.decode() {
+            Ok(Event::Run(run)) => self.see_run(&run).or_else(|(name, detail)| broken(name, detail)),
+            Ok(Event::Partition(PartitionEvent::Claimed(_))) if recorded.term.0 != recorded.offset.0 => {
+                broken("E3", format!("claim under term {}", recorded.term))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => broken("R1", error.to_string()),
+        }
+    }
+
+    /// The runs that were accepted and have not ended.
+    #[must_use]
+    pub fn open_runs(&self) -> Vec<RunId> {
+        self.runs.iter().filter(|(_, run)| !run.ended).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// How many runs were accepted.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    fn see_run(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
+        let id = event.run_id();
+        if let RunEvent::Queued(_) = event {
+            return match self.runs.insert(id.clone(), RunWatch::default()) {
+                None => Ok(()),
+                Some(_) => Err(("R1", format!("run `{id}` queued twice"))),
+            };
+        }
+        let Some(run) = self.runs.get_mut(id) else {
+            return Err(("R1", format!("run `{id}` was never queued")));
+        };
+        run.see(event).map_err(|(name, detail)| (name, format!("run `{id}`: {detail}")))
+    }
+}
+
+impl RunWatch {
+    fn see(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
+        if self.ended {
+            return Err(("R1", format!("{} after its end", event.type_name())));
+        }
+        match event {
+            RunEvent::Started(_) if std::mem::replace(&mut self.started, true) => {
+                Err(("R1", "started twice".to_owned()))
+            }
+            RunEvent::StepRequested(step) => self.requested(step),
+            RunEvent::StepCompleted(step) => self.settle(step.step, step.attempt),
+            RunEvent::StepFailed(step) if step.retry_at.is_none() => self.settle(step.step, step.attempt),
+            RunEvent::StepFailed(step) => self.latest(step.step, step.attempt).map(drop),
+            RunEvent::StepInDoubt(step) => self.latest(step.step, step.attempt).map(drop),
+            RunEvent::StepResolved(step) => self.resolved(step.step, &step.resolution),
+            RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
+                self.ended = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn requested(&mut self, step: &crate::event::StepRequested) -> Result<(), (&'static str, String)> {
+        if !self.started {
+            return Err(("R1", "a step before the start".to_owned()));
+        }
+        let at_most_once = matches!(step.call, StepCall::Tool { effect: Effect::AtMostOnce, .. });
+        let known = self.steps.len();
+        let watch = self.steps.entry(step.step).or_default();
+        if watch.attempt == 0 && step.step as usize != known {
+            return Err(("R2", format!("step {} where {known} follows", step.step)));
+        }
+        if watch.settled || step.attempt != watch.attempt + 1 {
+            return Err(("R2", format!("step {} attempt {} after {}", step.step, step.attempt, watch.attempt)));
+        }
+        if watch.attempt > 0 && watch.at_most_once && !std::mem::take(&mut watch.retry_allowed) {
+            return Err(("R3", format!("step {} requested again", step.step)));
+        }
+        watch.attempt = step.attempt;
+        watch.at_most_once = at_most_once;
+        Ok(())
+    }
+
+    fn latest(&mut self, step: u32, attempt: u32) -> Result<&mut StepWatch, (&'static str, String)> {
+        match self.steps.get_mut(&step) {
+            Some(watch) if !watch.settled && watch.attempt == attempt => Ok(watch),
+            other => Err(("R2", format!("outcome of step {step} attempt {attempt}, known is {other:?}"))),
+        }
+    }
+
+    fn settle(&mut self, step: u32, attempt: u32) -> Result<(), (&'static str, String)> {
+        self.latest(step, attempt)?.settled = true;
+        Ok(())
+    }
+
+    fn resolved(&mut self, step: u32, resolution: &Resolution) -> Result<(), (&'static str, String)> {
+        match self.steps.get_mut(&step) {
+            Some(watch) if !watch.settled => {
+                watch.retry_allowed = *resolution == Resolution::Retry;
+                watch.settled = !watch.retry_allowed;
+                Ok(())
+            }
+            other => Err(("R2", format!("decision about step {step}, known is {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What happened: the vocabulary that every other room speaks.
+//!
+//! A *command* asks, an *event* states a fact, an *envelope* says where in the log the fact stands. The
+//! [`EventLog`] contract is the only door to durable truth; [`MemoryLog`] implements it with faults that a
+//! test can inject.
+//!
+//! **Guarantees.** Events are append-only and versioned: a stored byte is never rewritten, [`upcast`] lifts
+//! old shapes at read, and golden files pin every `(type, version)`. Nothing in this crate reads a clock,
+//! a disk, a socket or a random source: time and ids are arguments.
+//!
+//! **Not here.** Deciding (`actors`), storing on disk (`events/embedded`), adding up (`projections`).
+//!
+//! Read in this order: [`ids`], [`event`], [`envelope`], [`log`], [`invariants`].
+
+pub mod agent;
+pub mod chain;
+pub mod clock;
+pub mod command;
+pub mod content;
+pub mod envelope;
+pub mod event;
+pub mod ids;
+pub mod invariants;
+pub mod log;
+pub mod memory_log;
+pub mod upcast;
+
+pub use chain::ChainHash;
+pub use clock::{Clock, Timestamp};
+pub use command::{Command, CommandBody, Forward};
+pub use content::{Blobs, BlobError, BlobRef, MediaKind, MediaRef, RawJson, Text};
+pub use envelope::{NewEvent, Recorded};
+pub use event::{Event, RunEvent, SessionEvent};
+pub use ids::{
+    AgentId, BatchId, CommandId, LogId, NodeId, Offset, PartitionId, RunId, SessionId, StepToken, StreamKey, Term,
+    UserId,
+};
+pub use log::{Batch, CommandRecord, CommitOutcome, Committed, EventLog, Lease, LogError, Predecessor};
+pub use memory_log::MemoryLog;

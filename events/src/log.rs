@@ -1,0 +1,181 @@
+//! The contract of the log (architecture §4). One suite (`tests/contract`) runs on every implementation.
+//!
+//! * One owner per partition: `claim` fences the previous one and appends `partition.claimed`, whose offset
+//!   is the term.
+//! * A batch is all or nothing. It carries events, the commands forwarded to other partitions, and the
+//!   cursor behind the last command it consumed, so a command takes effect once and so does what it sends.
+//! * Offsets grow and have gaps: every implementation leaves at least one unused after each batch.
+//! * Readers see committed events only, in offset order.
+
+use std::sync::Arc;
+
+use futures::{future::BoxFuture, stream::BoxStream};
+
+use crate::{BatchId, ChainHash, Command, Forward, LogId, NewEvent, NodeId, Offset, PartitionId, Recorded, Term};
+
+/// An event's payload may have this many bytes; a batch with a larger one is rejected.
+pub const EVENT_BYTES_MAX: usize = 512 * 1024;
+
+/// Whether the previous owner may still be at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predecessor {
+    /// It cannot act any more (its process is known to be gone).
+    Dead,
+    /// It cannot append, but may still be calling a tool: steps are retried only after their `not_after`.
+    MaybeAlive,
+}
+
+/// The right to append to a partition, until somebody else claims it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Which ownership.
+    pub term: Term,
+    /// Who owns.
+    pub node: NodeId,
+    /// What is known of the owner before.
+    pub predecessor: Predecessor,
+}
+
+impl Lease {
+    /// The offset of the claim: a replay up to and with it has seen everything before this ownership.
+    #[must_use]
+    pub fn claim_offset(&self) -> Offset {
+        Offset(self.term.0)
+    }
+}
+
+/// What is committed together.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Names the commit; a resend has the same id and the same content.
+    pub id: BatchId,
+    /// In order. Sequences continue their streams.
+    pub events: Vec<NewEvent>,
+    /// Commands for other partitions.
+    pub forwards: Vec<Forward>,
+    /// The offset behind the last command consumed, if any was.
+    pub next_command: Option<Offset>,
+}
+
+/// Where a batch stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The offset of each event, in the batch's order.
+    pub offsets: Vec<Offset>,
+    /// The chain after each event, in the batch's order.
+    pub chain: Vec<ChainHash>,
+}
+
+/// How a commit ended.
+#[derive(Debug, Clone)]
+pub enum CommitOutcome {
+    /// Durable and visible.
+    Committed(Committed),
+    /// Somebody else owns the partition: nothing was written, nothing ever will be under this lease.
+    Fenced,
+    /// Nothing was written; the same batch may be sent again.
+    Resend {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It may or may not have been written: ask with `resolve`.
+    Unknown {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Nothing was written and the same batch never will be: its content is at fault.
+    Rejected {
+        /// The event that is at fault, by place in the batch, if one is.
+        event: Option<usize>,
+        /// Why.
+        reason: Arc<str>,
+    },
+}
+
+/// Why the log could not be read or claimed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LogError {
+    /// The partition has another owner now.
+    #[error("partition {partition} has another owner")]
+    Fenced {
+        /// Which.
+        partition: PartitionId,
+    },
+    /// The log cannot be reached or used now; trying again later may help.
+    #[error("the log is not available: {reason}")]
+    Unavailable {
+        /// What it said, and what to do.
+        reason: Arc<str>,
+    },
+    /// Stored data is not what was written. Never skipped.
+    #[error("the log is damaged in partition {partition} at offset {offset}: {reason}")]
+    Damaged {
+        /// Where.
+        partition: PartitionId,
+        /// Where in it.
+        offset: Offset,
+        /// What is wrong.
+        reason: Arc<str>,
+    },
+    /// The reader asked for events that are not there any more.
+    #[error("partition {partition} starts at offset {low}, offset {wanted} is gone")]
+    OutOfRange {
+        /// Which.
+        partition: PartitionId,
+        /// What was asked for.
+        wanted: Offset,
+        /// What is there.
+        low: Offset,
+    },
+}
+
+/// A command as it waits in a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandRecord {
+    /// Where it waits.
+    pub offset: Offset,
+    /// What it asks.
+    pub command: Command,
+}
+
+/// The log. See the module for what it promises.
+pub trait EventLog: Send + Sync {
+    /// How many partitions; fixed for the log's life.
+    fn partitions(&self) -> u32;
+
+    /// Names the log.
+    fn log_id(&self) -> LogId;
+
+    /// Takes a partition from whoever had it.
+    fn claim(&self, partition: PartitionId, node: NodeId) -> BoxFuture<'_, Result<Lease, LogError>>;
+
+    /// The events at and after `from`, up to and with the lease's claim, then ends. A fence ends it with
+    /// [`LogError::Fenced`].
+    fn replay(&self, lease: &Lease, from: Offset) -> BoxStream<'static, Result<Recorded, LogError>>;
+
+    /// Appends a batch, durably, or not at all.
+    fn commit<'a>(&'a self, lease: &'a Lease, batch: &'a Batch) -> BoxFuture<'a, CommitOutcome>;
+
+    /// Whether a batch whose outcome was [`CommitOutcome::Unknown`] was written. When this answers `None`,
+    /// the batch is not there and never will come, so it may be sent again.
+    fn resolve<'a>(
+        &'a self,
+        lease: &'a Lease,
+        batch: BatchId,
+    ) -> BoxFuture<'a, Result<Option<Committed>, LogError>>;
+
+    /// The events at and after `from`, then those that come, for ever.
+    fn tail(&self, partition: PartitionId, from: Offset) -> BoxStream<'static, Result<Recorded, LogError>>;
+
+    /// The offset of the first event and the offset that the next one will at least have.
+    fn bounds(&self, partition: PartitionId) -> BoxFuture<'_, Result<(Offset, Offset), LogError>>;
+
+    /// The commands at and after the owner's journaled cursor (0 before the first), then those that come,
+    /// for ever.
+    fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>>;
+
+    /// Puts commands into their partitions from outside, durably.
+    fn publish(&self, commands: Vec<Forward>) -> BoxFuture<'_, Result<(), LogError>>;
+}
