@@ -1,0 +1,151 @@
+//! What can be read, by whom. Every query takes a [`Scope`], so that forgetting the owner is impossible.
+
+use reenact_events::{RunId, SessionId, UserId, event::RunStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Who reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Nobody in particular, where no identity is asked for: sees everything.
+    Anyone,
+    /// A user: sees what is theirs and what has no owner. Anything else is as if it did not exist.
+    User(UserId),
+}
+
+/// Which page of a list, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paging {
+    /// From 1.
+    pub page: u64,
+    /// Items a page, at least 1.
+    pub limit: u64,
+}
+
+/// A page with the total that it is cut from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// How many items there are on all pages.
+    pub total: u64,
+}
+
+/// Which way a list is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Smallest first.
+    Ascending,
+    /// Largest first.
+    #[default]
+    Descending,
+}
+
+/// What a list of sessions is sorted by; ties are broken by the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionSort {
+    /// When it was created.
+    #[default]
+    CreatedAt,
+    /// When it last changed.
+    UpdatedAt,
+}
+
+/// Which sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionFilter {
+    /// `agent`, `team` or `workflow`.
+    pub session_type: Option<String>,
+    /// The component's id.
+    pub component_id: Option<String>,
+    /// Exactly this owner.
+    pub user_id: Option<UserId>,
+    /// The name holds this text (compared without case).
+    pub name: Option<String>,
+    /// Sorted by.
+    pub sort: SessionSort,
+    /// In which order.
+    pub order: Order,
+}
+
+/// Which runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunFilter {
+    /// Of this session.
+    pub session_id: Option<SessionId>,
+    /// Of this agent.
+    pub agent_id: Option<String>,
+    /// Exactly this owner.
+    pub user_id: Option<UserId>,
+    /// With one of these statuses; empty is any.
+    pub statuses: Vec<RunStatus>,
+    /// Created at or after, epoch seconds.
+    pub created_after: Option<i64>,
+    /// Created at or before, epoch seconds.
+    pub created_before: Option<i64>,
+}
+
+/// A row of `sessions`. Times are epoch seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Which.
+    pub session_id: SessionId,
+    /// `agent` until there are others.
+    pub session_type: String,
+    /// The agent it belongs to, if known.
+    pub agent_id: Option<String>,
+    /// Its owner.
+    pub user_id: Option<UserId>,
+    /// `{session_state?, session_name?, session_metrics?}` as AgentOS keeps it.
+    pub session_data: Value,
+    /// The caller's own.
+    pub metadata: Option<Value>,
+    /// Set by PATCH.
+    pub summary: Option<Value>,
+    /// Created.
+    pub created_at: i64,
+    /// Last changed.
+    pub updated_at: Option<i64>,
+    /// The first run's message, cut to 100 characters: what an unnamed session is called.
+    pub first_message: Option<String>,
+}
+
+/// A row of `runs`. Times are epoch seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRow {
+    /// Which.
+    pub run_id: RunId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// `agent` until there are others.
+    pub run_type: String,
+    /// Who answers.
+    pub agent_id: Option<String>,
+    /// Whose.
+    pub user_id: Option<UserId>,
+    /// The run that started it, if one did.
+    pub parent_run_id: Option<RunId>,
+    /// Where it is.
+    pub status: RunStatus,
+    /// Place in its session, from 0.
+    pub run_index: u64,
+    /// AgentOS's RunOutput: short while the run is at work, complete when it has ended.
+    pub run_data: Value,
+    /// Accepted.
+    pub created_at: i64,
+    /// Last changed.
+    pub updated_at: Option<i64>,
+}
+
+/// A stored event of a run, for resuming a stream after the live frames are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEventRow {
+    /// Sequence in the stream: frame index is `seq << 20`.
+    pub seq: u64,
+    /// When, epoch milliseconds.
+    pub at: i64,
+    /// The event's type.
+    pub kind: String,
+    /// Its payload, JSON.
+    pub data: String,
+}

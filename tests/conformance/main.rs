@@ -1,0 +1,1 @@
+//! Placeholder until the tests of this kind are written.
