@@ -91,8 +91,8 @@ impl Text {
             Self::Inline(text) => Ok(text.clone()),
             Self::Blob(blob) => {
                 let bytes = blobs.get(blob).await?;
-                let text = std::str::from_utf8(&bytes)
-                    .map_err(|_| BlobError::Damaged { sha256: blob.sha256.clone() })?;
+                let text =
+                    std::str::from_utf8(&bytes).map_err(|_| BlobError::Damaged { sha256: blob.sha256.clone() })?;
                 Ok(text.into())
             }
         }
@@ -198,7 +198,11 @@ impl fmt::Debug for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() { self.0.serialize(serializer) } else { serializer.serialize_str(self.0.get()) }
+        if serializer.is_human_readable() {
+            self.0.serialize(serializer)
+        } else {
+            serializer.serialize_str(self.0.get())
+        }
     }
 }
 

@@ -160,11 +160,7 @@ pub trait EventLog: Send + Sync {
 
     /// Whether a batch whose outcome was [`CommitOutcome::Unknown`] was written. When this answers `None`,
     /// the batch is not there and never will come, so it may be sent again.
-    fn resolve<'a>(
-        &'a self,
-        lease: &'a Lease,
-        batch: BatchId,
-    ) -> BoxFuture<'a, Result<Option<Committed>, LogError>>;
+    fn resolve<'a>(&'a self, lease: &'a Lease, batch: BatchId) -> BoxFuture<'a, Result<Option<Committed>, LogError>>;
 
     /// The events at and after `from`, then those that come, for ever.
     fn tail(&self, partition: PartitionId, from: Offset) -> BoxStream<'static, Result<Recorded, LogError>>;
