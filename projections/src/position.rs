@@ -1,0 +1,67 @@
+//! How far a view has come, and what may be folded next.
+//!
+//! | the next batch | answer |
+//! |---|---|
+//! | begins at or after the position and its chain continues the position's | the position behind it |
+//! | begins before the position | [`ViewError::Overtaken`] |
+//! | does not continue the chain | [`ViewError::Diverged`] |
+
+use reenact_events::{ChainHash, Offset, PartitionId, Recorded, Term};
+
+use crate::ViewError;
+
+/// The moment of a partition that the rows stand for: everything before `next_offset`, nothing after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// The first offset that is not in the rows.
+    pub next_offset: Offset,
+    /// The term of the last event in the rows.
+    pub term: Term,
+    /// The chain after the last event in the rows.
+    pub chain: ChainHash,
+}
+
+impl Position {
+    /// Before the first event.
+    #[must_use]
+    pub fn start(partition: PartitionId) -> Self {
+        Self { partition, next_offset: Offset(0), term: Term(0), chain: ChainHash::default() }
+    }
+
+    /// The position after `batch`, if the batch continues this one.
+    ///
+    /// # Errors
+    /// [`ViewError::Overtaken`] when an event is in the rows already, [`ViewError::Diverged`] when one does
+    /// not follow from the one before it.
+    pub fn after(self, batch: &[Recorded]) -> Result<Self, ViewError> {
+        batch.iter().try_fold(self, |position, recorded| {
+            let partition = position.partition;
+            if recorded.offset < position.next_offset {
+                return Err(ViewError::Overtaken { partition, expected: recorded.offset });
+            }
+            let link = position.chain.link(&recorded.event, recorded.term);
+            if recorded.partition != partition || recorded.chain != link {
+                return Err(ViewError::Diverged { partition, offset: recorded.offset });
+            }
+            Ok(Self { partition, next_offset: recorded.offset.next(), term: recorded.term, chain: recorded.chain })
+        })
+    }
+}
+
+/// How far catching up has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// The first offset that is not in the rows.
+    pub position: Offset,
+    /// The offset that the log's next event will at least have, as last known. Offsets have gaps, so a
+    /// view that has caught up may stay a little below it.
+    pub end: Offset,
+    /// Events folded since following began.
+    pub events: u64,
+    /// Events a second since following began.
+    pub events_per_s: f64,
+}
