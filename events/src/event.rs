@@ -302,6 +302,9 @@ pub struct ToolCallRequest {
     pub name: Arc<str>,
     /// The arguments as the model wrote them; they may not be JSON.
     pub arguments: Text,
+    /// Why the call cannot be made, as the model is told; `None` when the arguments fit the tool.
+    #[serde(default)]
+    pub refusal: Option<Arc<str>>,
 }
 
 /// Tokens as the provider counted them. Unknown is never written as zero.

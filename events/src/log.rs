@@ -119,8 +119,11 @@ pub enum LogError {
         /// What is wrong.
         reason: Arc<str>,
     },
-    /// The reader asked for events that are not there any more.
-    #[error("partition {partition} starts at offset {low}, offset {wanted} is gone")]
+    /// The reader asked for events that are not there: removed, or the position is another log's.
+    #[error(
+        "partition {partition} starts at offset {low} and has nothing at {wanted}: it was removed, or the position \
+         belongs to another log"
+    )]
     OutOfRange {
         /// Which.
         partition: PartitionId,
