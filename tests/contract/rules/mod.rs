@@ -1,0 +1,7 @@
+//! The rules, by what they are about.
+
+pub(crate) mod batches;
+pub(crate) mod claiming;
+pub(crate) mod commands;
+pub(crate) mod reading;
+pub(crate) mod surviving;
