@@ -9,10 +9,12 @@
 
 pub mod codec;
 pub mod memory;
+mod opening;
+mod sealed;
 pub mod sled_store;
 pub mod store;
 
-pub use codec::Codec;
 pub use memory::MemoryStore;
+pub use opening::Discarded;
 pub use sled_store::SledStore;
 pub use store::{Change, Position, StateStore, StoreError};

@@ -37,6 +37,14 @@ pub struct StoreError {
     pub reason: Arc<str>,
 }
 
+impl StoreError {
+    /// Says what is wrong.
+    #[must_use]
+    pub fn new(reason: impl Into<Arc<str>>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
 /// Entries as `(key, value)`.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -77,4 +85,9 @@ pub trait StateStore: Send + Sync {
     /// # Errors
     /// When even that cannot be done.
     fn clear(&self) -> Result<(), StoreError>;
+}
+
+/// Where a scan begins: no key with the prefix is before the prefix itself.
+pub(crate) fn first_at_or_after<'a>(prefix: &'a [u8], from: &'a [u8]) -> &'a [u8] {
+    prefix.max(from)
 }
