@@ -21,6 +21,14 @@ pub enum ViewError {
         /// What SQLite or a reader said.
         reason: Arc<str>,
     },
+    /// A row holds something that was not written by this program. As [`ViewError::Corrupt`].
+    #[error("the row {row} cannot be read ({reason}): the views are discarded and folded again from the log")]
+    BadRow {
+        /// Which.
+        row: Arc<str>,
+        /// What the reader said.
+        reason: Arc<str>,
+    },
     /// A newer version of this program wrote the file.
     #[error(
         "the views in `{path}` have schema {found}, this program knows up to {known}: \

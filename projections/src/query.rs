@@ -138,7 +138,7 @@ pub struct RunRow {
 }
 
 /// A stored event of a run, for resuming a stream after the live frames are gone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEventRow {
     /// Sequence in the stream: frame index is `seq << 20`.
     pub seq: u64,

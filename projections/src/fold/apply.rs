@@ -1,0 +1,159 @@
+//! One event, turned into changes of rows.
+//!
+//! A run's row is written when the run is accepted, when its status changes, and with everything when it
+//! ends; the steps in between only add to the run's events. What comes for a run or a session without a row
+//! (it was deleted) changes nothing.
+
+use reenact_events::{
+    Event, Recorded, RunEvent, Timestamp,
+    agent::AgentSpec,
+    event::{ComponentEvent, DecodeError, RunQueued, SessionCreated, SessionEvent},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Rows,
+    run::{RunView, status_after},
+    usage::ModelUsage,
+};
+use crate::{
+    ViewError,
+    query::{RunEventRow, RunRow, SessionRow},
+};
+
+/// Reads an event; one of a type that this version does not know is left out.
+///
+/// # Errors
+/// [`ViewError::Unreadable`] when the payload is not what its type promises.
+pub fn decode(recorded: &Recorded) -> Result<Option<Event>, ViewError> {
+    match recorded.decode() {
+        Ok(event) => Ok(Some(event)),
+        Err(DecodeError::UnknownType { name }) => {
+            tracing::warn!(kind = name, offset = %recorded.offset, "an event of an unknown type is not shown");
+            Ok(None)
+        }
+        Err(DecodeError::Payload { name, source }) => Err(ViewError::Unreadable {
+            partition: recorded.partition,
+            offset: recorded.offset,
+            reason: format!("payload of type `{name}`: {source}").into(),
+        }),
+    }
+}
+
+/// Folds one event into the rows.
+///
+/// # Errors
+/// When the rows cannot be read or written.
+pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<(), ViewError> {
+    let at = recorded.event.at;
+    match event {
+        Event::Partition(_) => Ok(()),
+        Event::Component(ComponentEvent::Registered(registered)) => {
+            rows.put_component(&registered.version, &registered.spec)
+        }
+        Event::Session(event) => apply_session(rows, at, event),
+        Event::Run(event) => apply_run(rows, recorded, event),
+    }
+}
+
+fn apply_session(rows: &mut dyn Rows, at: Timestamp, event: &SessionEvent) -> Result<(), ViewError> {
+    match event {
+        SessionEvent::Created(created) => rows.put_session(SessionRow::created(created, at)),
+        SessionEvent::Deleted(deleted) => rows.delete_session(&deleted.session_id),
+        SessionEvent::Updated(updated) => match rows.session(&updated.session_id)? {
+            Some(mut row) => {
+                row.update(updated, at);
+                rows.put_session(row)
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Result<(), ViewError> {
+    let at = recorded.event.at;
+    if let RunEvent::Queued(queued) = event {
+        queue(rows, queued, at)?;
+    }
+    let stored = RunEventRow {
+        seq: recorded.event.seq,
+        at: at.0,
+        kind: recorded.event.kind.to_string(),
+        data: recorded.event.data.to_string(),
+    };
+    rows.put_run_event(event.run_id(), stored)?;
+    match event {
+        RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => change_status(rows, event, at),
+        _ if event.is_end() => end(rows, event, at),
+        _ => Ok(()),
+    }
+}
+
+/// A run that nobody owns belongs to the owner of its session.
+fn queue(rows: &mut dyn Rows, queued: &RunQueued, at: Timestamp) -> Result<(), ViewError> {
+    let mut session = rows.session(&queued.session_id)?.unwrap_or_else(|| SessionRow::created(&session_of(queued), at));
+    session.run_queued(queued, at);
+    let user_id = queued.user_id.clone().or_else(|| session.user_id.clone());
+    rows.put_session(session)?;
+    let view = RunView::new(queued.clone(), at);
+    let mut run_data = view.short_output();
+    run_data.insert("user_id".to_owned(), json!(user_id));
+    rows.put_run(RunRow {
+        run_id: queued.run_id.clone(),
+        session_id: queued.session_id.clone(),
+        run_type: "agent".to_owned(),
+        agent_id: Some(queued.agent_id.to_string()),
+        user_id,
+        parent_run_id: None,
+        status: view.status,
+        run_index: queued.run_index,
+        run_data: Value::Object(run_data),
+        created_at: at.seconds(),
+        updated_at: Some(at.seconds()),
+    })
+}
+
+fn session_of(queued: &RunQueued) -> SessionCreated {
+    SessionCreated {
+        session_id: queued.session_id.clone(),
+        user_id: queued.user_id.clone(),
+        agent_id: Some(queued.agent_id.clone()),
+        name: None,
+        state: None,
+        metadata: None,
+    }
+}
+
+fn change_status(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewError> {
+    let Some(mut row) = rows.run(event.run_id())? else { return Ok(()) };
+    row.status = status_after(row.status, event);
+    if let Value::Object(data) = &mut row.run_data {
+        data.insert("status".to_owned(), json!(row.status.as_str()));
+    }
+    row.updated_at = Some(at.seconds());
+    rows.put_run(row)
+}
+
+impl RunRow {
+    /// Puts in all that the run's events tell.
+    pub fn complete(&mut self, view: &RunView, spec: Option<&AgentSpec>) {
+        self.status = view.status;
+        let mut output = view.output(spec);
+        output.insert("user_id".to_owned(), json!(self.user_id));
+        self.run_data = Value::Object(output);
+    }
+}
+
+fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewError> {
+    let Some(mut row) = rows.run(event.run_id())? else { return Ok(()) };
+    let events = rows.run_events(event.run_id())?;
+    let Some(view) = RunView::from_rows(&events)? else { return Ok(()) };
+    let spec = rows.component(&view.queued.agent_id, &view.queued.agent_version)?;
+    row.complete(&view, spec.as_ref());
+    row.updated_at = Some(at.seconds());
+    if let Some(mut session) = rows.session(&row.session_id)? {
+        session.run_ended(ModelUsage::of(&view).total(), at);
+        rows.put_session(session)?;
+    }
+    rows.put_run(row)
+}

@@ -1,0 +1,156 @@
+//! A run as AgentOS's RunOutput: the `run_data` of its row.
+//!
+//! Texts that are kept as blobs stand as `{"sha256", "bytes"}` and are put back at read by
+//! [`crate::expand()`].
+
+use reenact_events::{BlobRef, MediaKind, MediaRef, Text, agent::AgentSpec, event::StepResult};
+use serde_json::{Map, Value, json};
+
+use super::{
+    messages::messages,
+    run::{End, RunView},
+    tools::{requirements, tools},
+    usage::run_metrics,
+};
+
+impl RunView {
+    /// What is known when the run is accepted: the `run_data` of its row until it ends.
+    #[must_use]
+    pub fn short_output(&self) -> Map<String, Value> {
+        let queued = &self.queued;
+        let mut input = Map::from_iter([("input_content".to_owned(), text_value(&queued.input))]);
+        put_media(&mut input, &queued.media, "audios");
+        let mut map = Map::new();
+        map.insert("run_id".to_owned(), json!(queued.run_id));
+        map.insert("agent_id".to_owned(), json!(queued.agent_id));
+        map.insert("session_id".to_owned(), json!(queued.session_id));
+        map.insert("user_id".to_owned(), json!(queued.user_id));
+        map.insert("input".to_owned(), Value::Object(input));
+        if let Some(metadata) = &queued.metadata {
+            map.insert("metadata".to_owned(), metadata.value());
+        }
+        map.insert("created_at".to_owned(), json!(self.created.seconds()));
+        map.insert("status".to_owned(), json!(self.status.as_str()));
+        map
+    }
+
+    /// All that is known of the run. `spec` is the agent as the run pinned it.
+    #[must_use]
+    pub fn output(&self, spec: Option<&AgentSpec>) -> Map<String, Value> {
+        let mut map = self.short_output();
+        let model = json!(spec.map(|spec| &spec.model.id));
+        let provider = json!(spec.map(|spec| &spec.model.provider));
+        map.insert("agent_name".to_owned(), json!(spec.map(|spec| &spec.name)));
+        map.insert("metrics".to_owned(), run_metrics(self, &model, &provider));
+        map.insert("model".to_owned(), model);
+        map.insert("model_provider".to_owned(), provider);
+        map.insert("content".to_owned(), self.content());
+        map.insert("content_type".to_owned(), json!("str"));
+        map.insert("reasoning_content".to_owned(), self.reasoning());
+        map.insert("messages".to_owned(), Value::Array(messages(self, spec)));
+        map.insert("tools".to_owned(), Value::Array(tools(self)));
+        put_media(&mut map, &self.returned_media(), "audio");
+        self.put_end(&mut map);
+        map
+    }
+
+    /// The answer; the words so far of a run that is at work or was stopped; the error's text.
+    fn content(&self) -> Value {
+        match &self.end {
+            Some(End::Completed(content)) => text_value(content),
+            Some(End::Failed(failure)) => json!(failure.message),
+            Some(End::Cancelled(cancelled)) if cancelled.partial.is_some() => json!(cancelled.partial),
+            _ => self.last_of_model(|text, _| Some(text)),
+        }
+    }
+
+    fn reasoning(&self) -> Value {
+        self.last_of_model(|_, reasoning| reasoning)
+    }
+
+    fn last_of_model<'a>(&'a self, pick: impl Fn(&'a Text, Option<&'a Text>) -> Option<&'a Text>) -> Value {
+        let mut turns = self.steps.values().rev().filter_map(|step| match &step.result {
+            Some(StepResult::Model { text, reasoning, .. }) => pick(text, reasoning.as_ref()),
+            _ => None,
+        });
+        turns.find(|text| text.bytes() > 0).map_or(Value::Null, text_value)
+    }
+
+    fn returned_media(&self) -> Vec<MediaRef> {
+        let of_step = |step: &super::run::StepView| match &step.result {
+            Some(StepResult::Tool { media, .. }) => media.clone(),
+            _ => Vec::new(),
+        };
+        self.steps.values().flat_map(of_step).collect()
+    }
+
+    fn put_end(&self, map: &mut Map<String, Value>) {
+        match &self.end {
+            Some(End::Failed(failure)) => {
+                map.insert("error".to_owned(), json!(failure));
+            }
+            Some(End::Cancelled(cancelled)) => {
+                map.insert("cancellation_stage".to_owned(), json!(cancelled.stage.as_str()));
+                if let Some(reason) = &cancelled.reason {
+                    map.insert("cancellation_reason".to_owned(), json!(reason));
+                }
+            }
+            Some(End::Completed(_)) => {}
+            None => self.put_pause(map),
+        }
+    }
+
+    fn put_pause(&self, map: &mut Map<String, Value>) {
+        if let Some(reason) = &self.pause {
+            map.insert("pause_reason".to_owned(), json!(reason));
+            map.insert("requirements".to_owned(), Value::Array(requirements(self)));
+        }
+    }
+}
+
+/// A text as it stands in `run_data`: a string, or the reference to where it is kept.
+#[must_use]
+pub fn text_value(text: &Text) -> Value {
+    match text {
+        Text::Inline(text) => json!(text),
+        Text::Blob(blob) => blob_value(blob),
+    }
+}
+
+fn blob_value(blob: &BlobRef) -> Value {
+    json!({ "sha256": blob.sha256, "bytes": blob.bytes })
+}
+
+/// Puts files under `images`, `videos`, `files` and the name that this place has for sounds.
+pub fn put_media(map: &mut Map<String, Value>, media: &[MediaRef], sounds: &str) {
+    for file in media {
+        let place = match file.kind {
+            MediaKind::Image => "images",
+            MediaKind::Video => "videos",
+            MediaKind::File => "files",
+            MediaKind::Audio => sounds,
+        };
+        let list = map.entry(place).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(list) = list {
+            list.push(media_value(file));
+        }
+    }
+}
+
+fn media_value(file: &MediaRef) -> Value {
+    let mut map = Map::new();
+    map.insert("id".to_owned(), json!(file.blob.sha256));
+    map.insert("mime_type".to_owned(), json!(file.mime));
+    if let Some((_, format)) = file.mime.split_once('/') {
+        map.insert("format".to_owned(), json!(format));
+    }
+    if file.kind == MediaKind::File {
+        map.insert("size".to_owned(), json!(file.blob.bytes));
+    }
+    if let Some(name) = &file.name {
+        map.insert("name".to_owned(), json!(name));
+        map.insert("filename".to_owned(), json!(name));
+    }
+    map.insert("media_reference".to_owned(), blob_value(&file.blob));
+    Value::Object(map)
+}

@@ -1,0 +1,218 @@
+//! A run as far as its events tell.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use reenact_events::{
+    Event, RunEvent, StepToken, Text, Timestamp,
+    event::{
+        Failure, Resolution, RunCancelled, RunQueued, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt,
+        StepRequested, StepResolved, StepResult, Usage,
+    },
+    upcast,
+};
+
+use crate::{ViewError, query::RunEventRow};
+
+/// What the model reads where a person decided that a step is left out.
+pub const SKIPPED: &str = "This call was skipped: it is not known whether it took effect.";
+
+/// One try of a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// Tokens it cost, if the provider said.
+    pub usage: Option<Usage>,
+    /// Milliseconds it took, if it came back.
+    pub duration_ms: Option<u64>,
+}
+
+/// One journaled call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepView {
+    /// Names it across its attempts.
+    pub token: StepToken,
+    /// What is done.
+    pub call: StepCall,
+    /// When it was first requested.
+    pub requested: Timestamp,
+    /// When its outcome came.
+    pub settled: Option<Timestamp>,
+    /// Its tries, by number.
+    pub attempts: BTreeMap<u32, Attempt>,
+    /// What it brought, once it did.
+    pub result: Option<StepResult>,
+    /// Why it is in doubt, while it is: the attempt and the reason.
+    pub doubt: Option<(u32, Arc<str>)>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// With this answer.
+    Completed(Text),
+    /// With this error.
+    Failed(Failure),
+    /// Stopped.
+    Cancelled(RunCancelled),
+}
+
+/// A run as far as its events tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunView {
+    /// What was asked.
+    pub queued: RunQueued,
+    /// When it was accepted.
+    pub created: Timestamp,
+    /// When it got its turn.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// Where it is.
+    pub status: RunStatus,
+    /// What it waits for, while it is paused.
+    pub pause: Option<Arc<str>>,
+    /// Its calls, by place.
+    pub steps: BTreeMap<u32, StepView>,
+    /// How it ended.
+    pub end: Option<End>,
+}
+
+impl RunView {
+    /// The run that `queued` begins.
+    #[must_use]
+    pub fn new(queued: RunQueued, created: Timestamp) -> Self {
+        Self {
+            queued,
+            created,
+            started: None,
+            ended: None,
+            status: RunStatus::Pending,
+            pause: None,
+            steps: BTreeMap::new(),
+            end: None,
+        }
+    }
+
+    /// Folds the stored events of a run; `None` when they do not begin with its acceptance.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn from_rows(rows: &[RunEventRow]) -> Result<Option<Self>, ViewError> {
+        let mut view: Option<Self> = None;
+        for row in rows {
+            let event = upcast::decode(&row.kind, &row.data).map_err(|error| ViewError::BadRow {
+                row: format!("run_events {}", row.seq).into(),
+                reason: error.to_string().into(),
+            })?;
+            let at = Timestamp(row.at);
+            match (event, view.as_mut()) {
+                (Event::Run(RunEvent::Queued(queued)), None) => view = Some(Self::new(queued, at)),
+                (Event::Run(event), Some(view)) => view.apply(at, &event),
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    /// Takes the next event of the run.
+    pub fn apply(&mut self, at: Timestamp, event: &RunEvent) {
+        self.status = status_after(self.status, event);
+        match event {
+            RunEvent::Queued(_) | RunEvent::CancelRequested(_) => {}
+            RunEvent::Started(_) => self.started = Some(at),
+            RunEvent::StepRequested(step) => self.requested(at, step),
+            RunEvent::StepCompleted(step) => self.completed(at, step),
+            RunEvent::StepFailed(step) => self.failed(at, step),
+            RunEvent::StepInDoubt(step) => self.in_doubt(step),
+            RunEvent::StepResolved(step) => self.resolved(at, step),
+            RunEvent::Paused(paused) => self.pause = Some(paused.reason.clone()),
+            RunEvent::Continued(_) => self.pause = None,
+            RunEvent::Completed(end) => self.end(at, End::Completed(end.content.clone())),
+            RunEvent::Failed(end) => self.end(at, End::Failed(end.error.clone())),
+            RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, end: End) {
+        self.ended = Some(at);
+        self.pause = None;
+        self.end = Some(end);
+    }
+
+    fn requested(&mut self, at: Timestamp, event: &StepRequested) {
+        let step = self.steps.entry(event.step).or_insert_with(|| StepView {
+            token: event.token,
+            call: event.call.clone(),
+            requested: at,
+            settled: None,
+            attempts: BTreeMap::new(),
+            result: None,
+            doubt: None,
+        });
+        step.doubt = None;
+        step.attempts.insert(event.attempt, Attempt::default());
+    }
+
+    fn completed(&mut self, at: Timestamp, event: &StepCompleted) {
+        let Some(step) = self.steps.get_mut(&event.step) else { return };
+        let usage = match &event.result {
+            StepResult::Model { usage, .. } => *usage,
+            StepResult::Tool { .. } => None,
+        };
+        step.attempts.insert(event.attempt, Attempt { usage, duration_ms: Some(event.duration_ms) });
+        step.settle(at, event.result.clone());
+    }
+
+    fn failed(&mut self, at: Timestamp, event: &StepFailed) {
+        let Some(step) = self.steps.get_mut(&event.step) else { return };
+        step.attempts.insert(event.attempt, Attempt { usage: event.usage, duration_ms: None });
+        if event.retry_at.is_none() && matches!(step.call, StepCall::Tool { .. }) {
+            step.settle(at, tool_result(Text::inline(&event.error.message), true));
+        }
+    }
+
+    fn in_doubt(&mut self, event: &StepInDoubt) {
+        if let Some(step) = self.steps.get_mut(&event.step) {
+            step.doubt = Some((event.attempt, event.reason.clone()));
+        }
+    }
+
+    fn resolved(&mut self, at: Timestamp, event: &StepResolved) {
+        let Some(step) = self.steps.get_mut(&event.step) else { return };
+        step.doubt = None;
+        match &event.resolution {
+            Resolution::Retry | Resolution::Fail => {}
+            Resolution::Completed { value } => step.settle(at, tool_result(value.clone(), false)),
+            Resolution::Skip => step.settle(at, tool_result(Text::inline(SKIPPED), true)),
+        }
+    }
+}
+
+impl StepView {
+    fn settle(&mut self, at: Timestamp, result: StepResult) {
+        self.settled = Some(at);
+        self.result = Some(result);
+    }
+}
+
+fn tool_result(content: Text, error: bool) -> StepResult {
+    StepResult::Tool { content, error, media: Vec::new() }
+}
+
+/// The status that follows `event`.
+#[must_use]
+pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
+    match event {
+        RunEvent::Queued(_) => RunStatus::Pending,
+        RunEvent::Started(_) | RunEvent::Continued(_) => RunStatus::Running,
+        RunEvent::Paused(_) => RunStatus::Paused,
+        RunEvent::Completed(_) => RunStatus::Completed,
+        RunEvent::Failed(_) => RunStatus::Error,
+        RunEvent::Cancelled(_) => RunStatus::Cancelled,
+        RunEvent::StepRequested(_)
+        | RunEvent::StepCompleted(_)
+        | RunEvent::StepFailed(_)
+        | RunEvent::StepInDoubt(_)
+        | RunEvent::StepResolved(_)
+        | RunEvent::CancelRequested(_) => status,
+    }
+}

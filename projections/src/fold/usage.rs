@@ -1,0 +1,186 @@
+//! Tokens, summed. What nobody counted is unknown, which is not zero.
+
+use reenact_events::event::{StepCall, StepResult, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::run::RunView;
+
+/// Sums of tokens; `None` while no call has said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Read.
+    pub input_tokens: Option<u64>,
+    /// Written.
+    pub output_tokens: Option<u64>,
+    /// Both.
+    pub total_tokens: Option<u64>,
+    /// Read from the provider's cache, part of those read.
+    pub cache_read_tokens: Option<u64>,
+    /// Written to the provider's cache.
+    pub cache_write_tokens: Option<u64>,
+    /// Spent on thinking, part of those written.
+    pub reasoning_tokens: Option<u64>,
+}
+
+fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.saturating_add(right)),
+        (known, None) | (None, known) => known,
+    }
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: Some(usage.input_tokens),
+            output_tokens: Some(usage.output_tokens),
+            total_tokens: Some(usage.input_tokens.saturating_add(usage.output_tokens)),
+            cache_read_tokens: Some(usage.cache_read_tokens),
+            cache_write_tokens: Some(usage.cache_write_tokens),
+            reasoning_tokens: Some(usage.reasoning_tokens),
+        }
+    }
+}
+
+impl Tokens {
+    /// Both together; the known stays known beside the unknown.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: sum(self.input_tokens, other.input_tokens),
+            output_tokens: sum(self.output_tokens, other.output_tokens),
+            total_tokens: sum(self.total_tokens, other.total_tokens),
+            cache_read_tokens: sum(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: sum(self.cache_write_tokens, other.cache_write_tokens),
+            reasoning_tokens: sum(self.reasoning_tokens, other.reasoning_tokens),
+        }
+    }
+
+    /// As a JSON object; unknown sums are null.
+    #[must_use]
+    pub fn to_map(self) -> Map<String, Value> {
+        let mut map = Map::new();
+        for (name, value) in [
+            ("input_tokens", self.input_tokens),
+            ("output_tokens", self.output_tokens),
+            ("total_tokens", self.total_tokens),
+            ("cache_read_tokens", self.cache_read_tokens),
+            ("cache_write_tokens", self.cache_write_tokens),
+            ("reasoning_tokens", self.reasoning_tokens),
+        ] {
+            map.insert(name.to_owned(), json!(value));
+        }
+        map
+    }
+}
+
+/// What a run's model calls cost, first tries and repeated ones apart: a repeat is paid as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelUsage {
+    /// First tries.
+    pub first: Calls,
+    /// Second and later tries.
+    pub retried: Calls,
+}
+
+/// Some model calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// How many.
+    pub count: u64,
+    /// How many of them did not say what they cost.
+    pub unmetered: u64,
+    /// What the others cost.
+    pub tokens: Tokens,
+}
+
+impl Calls {
+    fn add(&mut self, usage: Option<Usage>) {
+        self.count += 1;
+        match usage {
+            Some(usage) => self.tokens = self.tokens.plus(usage.into()),
+            None => self.unmetered += 1,
+        }
+    }
+
+    fn entry(self, id: &Value, provider: &Value, retried: bool) -> Value {
+        let mut map = self.tokens.to_map();
+        map.insert("id".to_owned(), id.clone());
+        map.insert("provider".to_owned(), provider.clone());
+        map.insert("calls".to_owned(), json!(self.count));
+        map.insert("calls_without_usage".to_owned(), json!(self.unmetered));
+        map.insert("retried".to_owned(), json!(retried));
+        Value::Object(map)
+    }
+}
+
+impl ModelUsage {
+    /// Of a run.
+    #[must_use]
+    pub fn of(run: &RunView) -> Self {
+        let mut usage = Self::default();
+        for step in run.steps.values().filter(|step| matches!(step.call, StepCall::Model { .. })) {
+            for (number, attempt) in &step.attempts {
+                let calls = if *number <= 1 { &mut usage.first } else { &mut usage.retried };
+                calls.add(attempt.usage);
+            }
+        }
+        usage
+    }
+
+    /// All tokens.
+    #[must_use]
+    pub fn total(self) -> Tokens {
+        self.first.tokens.plus(self.retried.tokens)
+    }
+
+    fn details(self, id: &Value, provider: &Value) -> Value {
+        let entries: Vec<_> = [(self.first, false), (self.retried, true)]
+            .into_iter()
+            .filter(|(calls, _)| calls.count > 0)
+            .map(|(calls, retried)| calls.entry(id, provider, retried))
+            .collect();
+        json!({ "model": entries })
+    }
+}
+
+/// A run's `metrics`.
+#[must_use]
+pub fn run_metrics(run: &RunView, model: &Value, provider: &Value) -> Value {
+    let usage = ModelUsage::of(run);
+    let mut map = usage.total().to_map();
+    let duration = run.started.zip(run.ended).map(|(started, ended)| ended.ms_since(started));
+    map.insert("time_to_first_token".to_owned(), json!(first_token_ms(run).map(seconds_u)));
+    map.insert("duration".to_owned(), json!(duration.map(seconds)));
+    map.insert("details".to_owned(), usage.details(model, provider));
+    Value::Object(map)
+}
+
+/// The `metrics` of one message.
+#[must_use]
+pub fn message_metrics(tokens: Option<Tokens>, duration_ms: Option<u64>, first_token_ms: Option<u64>) -> Value {
+    let mut map = tokens.map(Tokens::to_map).unwrap_or_default();
+    if let Some(first_token_ms) = first_token_ms {
+        map.insert("time_to_first_token".to_owned(), json!(seconds_u(first_token_ms)));
+    }
+    map.insert("duration".to_owned(), json!(duration_ms.map(seconds_u)));
+    Value::Object(map)
+}
+
+fn first_token_ms(run: &RunView) -> Option<u64> {
+    run.steps.values().find_map(|step| match step.result {
+        Some(StepResult::Model { first_token_ms, .. }) => first_token_ms,
+        _ => None,
+    })
+}
+
+fn seconds(ms: i64) -> f64 {
+    seconds_u(ms.unsigned_abs())
+}
+
+/// Milliseconds as AgentOS's seconds. Exact for every span that fits 53 bits.
+#[expect(clippy::cast_precision_loss, reason = "a span beyond 285,000 years may be rounded")]
+fn seconds_u(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

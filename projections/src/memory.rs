@@ -1,0 +1,159 @@
+//! The views in maps, for simulations and as the yardstick of the SQL ones: the same folds, the same rule
+//! about positions, nothing else.
+
+use std::collections::BTreeMap;
+
+use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, agent::AgentSpec};
+use serde_json::json;
+
+use crate::{
+    Dump, Position, ViewError,
+    fold::{self, Rows, RunView},
+    query::{RunEventRow, RunRow, SessionRow},
+};
+
+/// The views of a log in memory.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryViews {
+    positions: BTreeMap<PartitionId, Position>,
+    tables: Tables,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Tables {
+    sessions: BTreeMap<SessionId, SessionRow>,
+    runs: BTreeMap<RunId, RunRow>,
+    run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
+    components: BTreeMap<(AgentId, String), AgentSpec>,
+}
+
+impl MemoryViews {
+    /// Views of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How far a partition is folded.
+    #[must_use]
+    pub fn position(&self, partition: PartitionId) -> Position {
+        self.positions.get(&partition).copied().unwrap_or_else(|| Position::start(partition))
+    }
+
+    /// Folds a batch, all of it or nothing, and returns the position behind it.
+    ///
+    /// # Errors
+    /// [`ViewError::Overtaken`] when the views are not at `expected`, [`ViewError::Diverged`] and
+    /// [`ViewError::Unreadable`] when the batch cannot follow there.
+    pub fn apply(&mut self, expected: Position, batch: &[Recorded]) -> Result<Position, ViewError> {
+        let partition = expected.partition;
+        if self.position(partition) != expected {
+            return Err(ViewError::Overtaken { partition, expected: expected.next_offset });
+        }
+        let next = expected.after(batch)?;
+        let events = batch.iter().map(fold::decode).collect::<Result<Vec<_>, _>>()?;
+        for (recorded, event) in batch.iter().zip(events) {
+            if let Some(event) = event {
+                fold::apply(&mut self.tables, recorded, &event)?;
+            }
+        }
+        self.positions.insert(partition, next);
+        Ok(next)
+    }
+
+    /// A session's row.
+    #[must_use]
+    pub fn session(&self, session: &SessionId) -> Option<&SessionRow> {
+        self.tables.sessions.get(session)
+    }
+
+    /// A run's row with all that is known of it, also while it is at work.
+    ///
+    /// # Errors
+    /// When a stored event cannot be read.
+    pub fn run(&self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+        let Some(row) = self.tables.runs.get(run) else { return Ok(None) };
+        let mut row = row.clone();
+        if !row.status.is_end() {
+            let events: Vec<_> = self.tables.events(run);
+            if let Some(view) = RunView::from_rows(&events)? {
+                let key = (view.queued.agent_id.clone(), view.queued.agent_version.to_string());
+                row.complete(&view, self.tables.components.get(&key));
+            }
+        }
+        Ok(Some(row))
+    }
+
+    /// All rows.
+    #[must_use]
+    pub fn dump(&self) -> Dump {
+        let tables = &self.tables;
+        let events = tables.run_events.iter();
+        let components = tables.components.iter();
+        Dump {
+            sessions: tables.sessions.values().cloned().collect(),
+            runs: tables.runs.values().cloned().collect(),
+            run_events: events
+                .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
+                .collect(),
+            components: components
+                .map(|((agent, version), spec)| (agent.clone(), version.clone(), json!(spec)))
+                .collect(),
+        }
+    }
+}
+
+impl Tables {
+    fn events(&self, run: &RunId) -> Vec<RunEventRow> {
+        self.run_events.get(run).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    }
+}
+
+impl Rows for Tables {
+    fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
+        Ok(self.sessions.get(session).cloned())
+    }
+
+    fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError> {
+        self.sessions.insert(row.session_id.clone(), row);
+        Ok(())
+    }
+
+    fn delete_session(&mut self, session: &SessionId) -> Result<(), ViewError> {
+        self.sessions.remove(session);
+        let runs = self.runs.extract_if(.., |_, row| row.session_id == *session);
+        for (run, _) in runs {
+            self.run_events.remove(&run);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+        Ok(self.runs.get(run).cloned())
+    }
+
+    fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
+        self.runs.insert(row.run_id.clone(), row);
+        Ok(())
+    }
+
+    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
+        Ok(self.events(run))
+    }
+
+    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
+        if self.runs.contains_key(run) {
+            self.run_events.entry(run.clone()).or_default().insert(event.seq, event);
+        }
+        Ok(())
+    }
+
+    fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
+        Ok(self.components.get(&(agent.clone(), version.to_owned())).cloned())
+    }
+
+    fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
+        self.components.insert((spec.id.clone(), version.to_owned()), spec.clone());
+        Ok(())
+    }
+}
