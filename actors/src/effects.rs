@@ -1,0 +1,268 @@
+//! What a step does in the world, from its request to the command that reports its outcome.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use reenact_events::{
+    BlobError, RunId, Text,
+    agent::AgentSpec,
+    event::{Failure, StepCall, StepResult, ToolCallRequest},
+};
+use tokio::time::MissedTickBehavior;
+
+use crate::{
+    live::LiveHub,
+    partition::Partition,
+    run::{ReconcileAnswer, RunCommand, RunState, Step, history},
+    run_actor::RunMessage,
+    step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepContext, StepError, ToolCall, ToolReply},
+};
+
+/// Words are shown at least this often, milliseconds,
+const FLUSH_MS: u64 = 30;
+/// or when so many bytes have come.
+const FLUSH_BYTES: usize = 256;
+
+/// An attempt to be made.
+pub(crate) struct Job {
+    /// Where.
+    pub(crate) partition: Partition,
+    /// Of which run, as it stood when the attempt was requested.
+    pub(crate) run: Arc<RunState>,
+    /// The agent that the run pinned.
+    pub(crate) agent: Arc<AgentSpec>,
+    /// The step.
+    pub(crate) step: Arc<Step>,
+    /// Its place.
+    pub(crate) at: u32,
+    /// Only ask whether it happened.
+    pub(crate) reconcile: bool,
+    /// Where a model's words go.
+    pub(crate) words: Option<Arc<Words>>,
+}
+
+impl Job {
+    fn context(&self) -> StepContext {
+        StepContext {
+            run_id: self.run.id().clone(),
+            session_id: self.run.origin.session_id.clone(),
+            user_id: self.run.origin.user_id.clone(),
+            token: self.step.token,
+            attempt: self.step.attempt,
+        }
+    }
+}
+
+/// Makes the attempt and says what became of it. A panic is reported, not passed on.
+pub(crate) async fn perform(job: Job) -> RunMessage {
+    let (run_id, at) = (job.run.id().clone(), job.at);
+    match AssertUnwindSafe(outcome(job)).catch_unwind().await {
+        Ok(command) => RunMessage::Do(command),
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<&str>()
+                .map(ToString::to_string)
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "without a message".to_owned());
+            RunMessage::Panicked(format!("step {at} of run `{run_id}` panicked: {what}"))
+        }
+    }
+}
+
+async fn outcome(job: Job) -> RunCommand {
+    let shared = job.partition.shared.clone();
+    let (step, attempt) = (job.at, job.step.attempt);
+    let begun = shared.now();
+    if !job.reconcile && begun > job.step.not_after {
+        return RunCommand::StartedTooLate { step, attempt };
+    }
+    match job.step.call.clone() {
+        StepCall::Model { .. } => {
+            let outcome = model(&job).await;
+            let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
+            RunCommand::ModelReturned { step, attempt, outcome, duration_ms }
+        }
+        StepCall::Tool { name, arguments, .. } => {
+            let call = match tool_call(&job, &name, &arguments).await {
+                Ok(call) => call,
+                Err(result) => return RunCommand::ToolReturned { step, attempt, result, duration_ms: 0 },
+            };
+            if job.reconcile {
+                let answer = reconcile(&job, call).await;
+                return RunCommand::Reconciled { step, attempt, answer };
+            }
+            let reply = shared.tools.steps.call_tool(call).await;
+            let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
+            RunCommand::ToolReturned { step, attempt, result: kept(&job, reply).await, duration_ms }
+        }
+    }
+}
+
+async fn model(job: &Job) -> Result<StepResult, StepError> {
+    let shared = &job.partition.shared;
+    let origin = &job.run.origin;
+    let history = job
+        .partition
+        .states
+        .history(&origin.session_id, origin.run_index, job.agent.history_runs as usize)
+        .map_err(|error| passing("state_store", error.to_string()))?;
+    let messages = history::messages(&job.agent, &history, &job.run);
+    let call = ModelCall { agent: job.agent.clone(), messages, context: job.context() };
+    let words = job
+        .words
+        .clone()
+        .unwrap_or_else(|| Arc::new(Words::new(shared.live.clone(), job.run.id().clone(), job.at, job.step.attempt)));
+    let asked = shared.tools.steps.call_model(call, words.clone());
+    let reply = showing(asked, &words).await?;
+    turn(job, reply).await.map_err(|error| passing("object_store", error.to_string()))
+}
+
+/// Waits for the model and shows its words meanwhile, also those that come slowly.
+async fn showing<T>(asked: impl Future<Output = T>, words: &Words) -> T {
+    let mut ticks = tokio::time::interval(Duration::from_millis(FLUSH_MS));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(asked);
+    loop {
+        tokio::select! {
+            biased;
+            reply = &mut asked => {
+                words.flush();
+                return reply;
+            }
+            _ = ticks.tick() => words.flush(),
+        }
+    }
+}
+
+/// The reply as it is journaled: large texts stored, calls checked against their tools.
+async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
+    let tools = &job.partition.shared.tools;
+    let mut tool_calls = Vec::with_capacity(reply.tool_calls.len());
+    for call in &reply.tool_calls {
+        let checked = job.agent.tool(&call.name).map(|tool| tools.steps.check_arguments(tool, &call.arguments));
+        let refusal = checked.and_then(Result::err).map(Into::into);
+        tool_calls.push(ToolCallRequest {
+            id: call.id.as_str().into(),
+            name: call.name.as_str().into(),
+            arguments: Text::keep(&call.arguments, &*tools.blobs).await?,
+            refusal,
+        });
+    }
+    let reasoning = match &reply.reasoning {
+        Some(reasoning) => Some(Text::keep(reasoning, &*tools.blobs).await?),
+        None => None,
+    };
+    Ok(StepResult::Model {
+        text: Text::keep(&reply.text, &*tools.blobs).await?,
+        reasoning,
+        tool_calls,
+        usage: reply.usage,
+        finish_reason: reply.finish_reason.map(Into::into),
+        first_token_ms: reply.first_token_ms,
+    })
+}
+
+async fn tool_call(job: &Job, name: &str, arguments: &Text) -> Result<ToolCall, StepResult> {
+    let tools = &job.partition.shared.tools;
+    let Some(tool) = job.agent.tool(name) else {
+        return Err(tool_error(&format!("there is no tool `{name}`")));
+    };
+    let text = arguments.load(&*tools.blobs).await.map_err(|error| tool_error(&error.to_string()))?;
+    let arguments = tools.steps.check_arguments(tool, &text).map_err(|error| tool_error(&error))?;
+    Ok(ToolCall { tool: Arc::new(tool.clone()), arguments, context: job.context() })
+}
+
+async fn reconcile(job: &Job, call: ToolCall) -> ReconcileAnswer {
+    match job.partition.shared.tools.steps.reconcile(call).await {
+        Reconciled::Happened(reply) => ReconcileAnswer::Happened(kept(job, reply).await),
+        Reconciled::DidNotHappen => ReconcileAnswer::DidNotHappen,
+        Reconciled::Unknown(reason) => ReconcileAnswer::Unknown(reason),
+    }
+}
+
+async fn kept(job: &Job, reply: ToolReply) -> StepResult {
+    match Text::keep(&reply.text, &*job.partition.shared.tools.blobs).await {
+        Ok(content) => StepResult::Tool { content, error: reply.error, media: reply.media },
+        Err(error) => tool_error(&format!("the call was made, but its result could not be stored: {error}")),
+    }
+}
+
+fn tool_error(text: &str) -> StepResult {
+    StepResult::Tool { content: Text::inline(text), error: true, media: Vec::new() }
+}
+
+fn passing(kind: &str, message: String) -> StepError {
+    let failure = Failure { kind: kind.into(), message: message.into(), status: None };
+    StepError { failure, retryable: true, retry_after_ms: None, usage: None }
+}
+
+/// A model's words on their way to the watchers, and all of them so far.
+#[derive(Debug)]
+pub(crate) struct Words {
+    hub: LiveHub,
+    run: RunId,
+    at: u32,
+    attempt: u32,
+    buffers: Mutex<Buffers>,
+}
+
+#[derive(Debug, Default)]
+struct Buffers {
+    said: String,
+    text: String,
+    reasoning: String,
+}
+
+impl Words {
+    /// The words of one attempt.
+    #[must_use]
+    pub(crate) fn new(hub: LiveHub, run: RunId, at: u32, attempt: u32) -> Self {
+        Self { hub, run, at, attempt, buffers: Mutex::default() }
+    }
+
+    /// The answer so far.
+    #[must_use]
+    pub(crate) fn so_far(&self) -> String {
+        self.lock().said.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flush(&self) {
+        self.send(&mut self.lock());
+    }
+
+    fn send(&self, buffers: &mut Buffers) {
+        for (reasoning, text) in [(true, &mut buffers.reasoning), (false, &mut buffers.text)] {
+            if !text.is_empty() {
+                self.hub.delta(&self.run, self.at, self.attempt, reasoning, text);
+                text.clear();
+            }
+        }
+    }
+}
+
+impl DeltaSink for Words {
+    fn text(&self, delta: &str) {
+        let mut buffers = self.lock();
+        buffers.said.push_str(delta);
+        buffers.text.push_str(delta);
+        if buffers.text.len() >= FLUSH_BYTES {
+            self.send(&mut buffers);
+        }
+    }
+
+    fn reasoning(&self, delta: &str) {
+        let mut buffers = self.lock();
+        buffers.reasoning.push_str(delta);
+        if buffers.reasoning.len() >= FLUSH_BYTES {
+            self.send(&mut buffers);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! From a claim to a partition that can be served: the state store, brought up to the claim.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use reenact_events::{ChainHash, Event, EventLog, Lease, LogError, Offset, PartitionId, Recorded, event::DecodeError};
+use reenact_snapshots::{Position, StateStore, StoreError};
+
+use crate::{
+    shared::Shared,
+    states::{Fact, States},
+};
+
+/// Events folded into the store at once while replaying.
+const CHUNK_EVENTS: usize = 500;
+
+/// Why a partition cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The log says no, for now or for good.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The state store cannot even be emptied.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A stored event cannot be read: this version is too old, or the log is damaged. Never skipped.
+    #[error("the event at offset {offset} of partition {partition} cannot be read")]
+    Event {
+        /// Where.
+        partition: PartitionId,
+        /// Where in it.
+        offset: Offset,
+        /// Why.
+        source: DecodeError,
+    },
+}
+
+/// A partition that is owned and up to date.
+pub struct Restored {
+    pub(super) lease: Lease,
+    pub(super) states: Arc<States>,
+    pub(super) position: Position,
+}
+
+/// Claims the partition and folds what its store has not seen.
+///
+/// # Errors
+/// When it cannot be claimed, read or folded. Trying again is harmless: a claim only fences.
+pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored, RestoreError> {
+    let log = &*shared.tools.log;
+    let lease = log.claim(partition, shared.settings.node.clone()).await?;
+    let store = (shared.tools.open_store)(partition)?;
+    let states = Arc::new(States::new(store.clone()));
+    let start = match usable_position(log, &lease, &*store).await? {
+        Ok(position) => position,
+        Err(doubt) => {
+            if let Some(doubt) = doubt {
+                tracing::warn!(partition = partition.0, %doubt, "the state store is discarded and folded again");
+            }
+            states.clear()?;
+            Position {
+                log_id: log.log_id(),
+                partition,
+                next_offset: Offset(0),
+                term: reenact_events::Term(0),
+                chain: ChainHash::default(),
+            }
+        }
+    };
+    let position = fold(log, &lease, &states, start).await?;
+    Ok(Restored { lease, states, position })
+}
+
+/// The store's position, or the doubt about it; `Err(None)` for a store that is simply empty.
+async fn usable_position(
+    log: &dyn EventLog,
+    lease: &Lease,
+    store: &dyn StateStore,
+) -> Result<Result<Position, Option<String>>, RestoreError> {
+    let position = match store.position() {
+        Ok(Some(position)) => position,
+        Ok(None) => return Ok(Err(None)),
+        Err(error) => return Ok(Err(Some(error.to_string()))),
+    };
+    if position.log_id != log.log_id() || position.partition != lease.partition {
+        return Ok(Err(Some("it belongs to another log".to_owned())));
+    }
+    let (_, end) = log.bounds(lease.partition).await?;
+    if position.next_offset > end || position.next_offset > lease.claim_offset() {
+        return Ok(Err(Some(format!("it stands at offset {}, the log ends at {end}", position.next_offset))));
+    }
+    Ok(Ok(position))
+}
+
+async fn fold(
+    log: &dyn EventLog,
+    lease: &Lease,
+    states: &States,
+    mut position: Position,
+) -> Result<Position, RestoreError> {
+    let mut chunks = log.replay(lease, position.next_offset).ready_chunks(CHUNK_EVENTS);
+    let mut first = true;
+    while let Some(chunk) = chunks.next().await {
+        let records = chunk.into_iter().collect::<Result<Vec<Recorded>, LogError>>()?;
+        if let Some(record) = records.first()
+            && std::mem::take(&mut first)
+            && position.chain.link(&record.event, record.term) != record.chain
+        {
+            // Not the log that the store was folded from: begin at its first event.
+            if position.next_offset == Offset(0) {
+                return Err(LogError::Damaged {
+                    partition: lease.partition,
+                    offset: record.offset,
+                    reason: "the hash chain does not begin here".into(),
+                }
+                .into());
+            }
+            tracing::warn!(partition = lease.partition.0, "the state store does not fit the log, it is folded again");
+            states.clear()?;
+            let start = Position { next_offset: Offset(0), chain: ChainHash::default(), ..position };
+            return Box::pin(fold(log, lease, states, start)).await;
+        }
+        position = apply(states, &records, position)?;
+        states.release_if_many();
+    }
+    Ok(position)
+}
+
+/// Folds committed events and moves the position behind them.
+fn apply(states: &States, records: &[Recorded], position: Position) -> Result<Position, RestoreError> {
+    let Some(last) = records.last() else { return Ok(position) };
+    let events = records
+        .iter()
+        .map(|record| {
+            record.decode().map_err(|source| RestoreError::Event {
+                partition: record.partition,
+                offset: record.offset,
+                source,
+            })
+        })
+        .collect::<Result<Vec<Event>, _>>()?;
+    let facts: Vec<_> = records
+        .iter()
+        .zip(&events)
+        .map(|(record, event)| Fact { key: &record.event.key, seq: record.event.seq, at: record.event.at, event })
+        .collect();
+    let position = Position { next_offset: last.offset.next(), term: last.term, chain: last.chain, ..position };
+    states.apply(&facts, position)?;
+    Ok(position)
+}

@@ -1,0 +1,457 @@
+//! What a run does next. Pure: the shell commits the events, and only then performs what they ask for.
+//!
+//! Recovery follows from the fold: the only open question after a crash is a step that was requested and has
+//! no outcome, and the step's declared effect answers it (architecture §8).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use reenact_events::{
+    RunEvent, StepToken, Text, Timestamp, UserId,
+    agent::{AgentSpec, Effect},
+    event::{
+        CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued,
+        RunFailed, RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
+        StepResolved, StepResult, ToolCallRequest,
+    },
+};
+
+use super::{
+    evolve::evolve,
+    state::{RunState, Step, StepState},
+};
+use crate::{api::Refusal, step::StepError};
+
+/// Milliseconds after a step's request in which it may be begun.
+pub const START_WINDOW_MS: i64 = 5_000;
+/// Tool calls of one turn that run side by side.
+pub const PARALLEL_TOOLS_MAX: u32 = 16;
+/// A provider that asks for a longer wait than this ends the run instead, milliseconds.
+pub const RETRY_AFTER_MS_MAX: u64 = 600_000;
+/// The longest pause between attempts when the provider names none, milliseconds.
+const BACKOFF_MS_MAX: i64 = 30_000;
+
+/// What can happen to a run.
+#[derive(Debug, Clone)]
+pub enum RunCommand {
+    /// It got its turn.
+    Begin,
+    /// A model attempt ended.
+    ModelReturned {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// What it brought.
+        outcome: Result<StepResult, StepError>,
+        /// Milliseconds that it took.
+        duration_ms: u64,
+    },
+    /// A tool attempt ended.
+    ToolReturned {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// What it brought.
+        result: StepResult,
+        /// Milliseconds that it took.
+        duration_ms: u64,
+    },
+    /// A `reconcile` tool was asked about an attempt that a crash cut off.
+    Reconciled {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// What it said.
+        answer: ReconcileAnswer,
+    },
+    /// An attempt could not be begun before its `not_after`.
+    StartedTooLate {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// A waiting step's time has come.
+    RetryDue {
+        /// Which step.
+        step: u32,
+    },
+    /// The run's actor begins again after a crash.
+    Recover,
+    /// Somebody wants it to stop.
+    Cancel {
+        /// Why.
+        reason: Option<Arc<str>>,
+        /// What the model had said of its unfinished answer.
+        partial: Option<Text>,
+    },
+    /// Somebody decided about a step in doubt.
+    Resolve {
+        /// Which step.
+        step: u32,
+        /// What is decided.
+        resolution: Resolution,
+        /// By whom.
+        by: Option<UserId>,
+    },
+    /// It cannot go on.
+    Fail(Failure),
+}
+
+/// See [`RunCommand::Reconciled`].
+#[derive(Debug, Clone)]
+pub enum ReconcileAnswer {
+    /// It happened, with this result.
+    Happened(StepResult),
+    /// It did not happen.
+    DidNotHappen,
+    /// Nobody knows.
+    Unknown(Arc<str>),
+}
+
+/// What a decision may look at beside the state.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The present moment.
+    pub now: Timestamp,
+    /// The agent that the run pinned.
+    pub agent: Arc<AgentSpec>,
+}
+
+/// The events that follow from a command; none when it has no effect (a late result, a repeated cancel).
+///
+/// # Errors
+/// When a rule forbids the command; nothing changes then.
+pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<Vec<RunEvent>, Refusal> {
+    let mut draft = Draft { run: run.clone(), events: Vec::new(), context };
+    if run.progress.status.is_end() {
+        return match command {
+            RunCommand::Resolve { step, .. } => Err(Refusal::StepNotInDoubt { run: run.id().clone(), step }),
+            _ => Ok(Vec::new()),
+        };
+    }
+    match command {
+        RunCommand::Begin => draft.begin(),
+        RunCommand::ModelReturned { step, attempt, outcome, duration_ms } => {
+            draft.model_returned(step, attempt, outcome, duration_ms);
+        }
+        RunCommand::ToolReturned { step, attempt, result, duration_ms } => {
+            draft.tool_returned(step, attempt, result, duration_ms);
+        }
+        RunCommand::Reconciled { step, attempt, answer } => draft.reconciled(step, attempt, answer),
+        RunCommand::StartedTooLate { step, attempt } => draft.started_too_late(step, attempt),
+        RunCommand::RetryDue { step } => draft.retry_due(step),
+        RunCommand::Recover => draft.recover(),
+        RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
+        RunCommand::Resolve { step, resolution, by } => draft.resolve(step, resolution, by)?,
+        RunCommand::Fail(error) => draft.fail(error),
+    }
+    Ok(draft.events)
+}
+
+/// The run as it would be after the events so far, and those events.
+struct Draft<'a> {
+    run: RunState,
+    events: Vec<RunEvent>,
+    context: &'a Context,
+}
+
+impl Draft<'_> {
+    fn push(&mut self, event: impl Into<RunEvent>) {
+        let event = event.into();
+        evolve(&mut self.run, &event, self.context.now);
+        self.events.push(event);
+    }
+
+    fn run_id(&self) -> reenact_events::RunId {
+        self.run.id().clone()
+    }
+
+    fn begin(&mut self) {
+        if self.run.progress.status == RunStatus::Pending {
+            self.push(RunStarted { run_id: self.run_id() });
+            self.advance();
+        }
+    }
+
+    /// Requests whatever can be done now, or ends the run.
+    fn advance(&mut self) {
+        if self.run.progress.status != RunStatus::Running {
+            return;
+        }
+        let Some(last_turn) = self.run.progress.last_turn else {
+            return self.request_model();
+        };
+        match self.run.step(last_turn).map(|step| step.state.clone()) {
+            Some(StepState::Done(StepResult::Model { text, tool_calls, .. })) => {
+                if tool_calls.is_empty() {
+                    return self.push(RunCompleted { run_id: self.run_id(), content: text });
+                }
+                self.request_tools(last_turn, &tool_calls);
+                let asked = self.run.progress.steps - last_turn - 1;
+                if asked as usize == tool_calls.len() && self.run.progress.open == 0 {
+                    self.request_model();
+                }
+            }
+            Some(StepState::Failed(error)) => self.fail(error),
+            _ => {}
+        }
+        self.pause_if_only_doubts_are_left();
+    }
+
+    fn request_model(&mut self) {
+        let turn = self.run.progress.turns;
+        let limit = self.context.agent.limits.turns;
+        if turn >= limit {
+            return self.fail(Failure {
+                kind: "turn_limit".into(),
+                message: format!(
+                    "the run asked the model {limit} times without coming to an answer; raise `limits.turns` of \
+                     agent `{}` if that is meant to be",
+                    self.context.agent.id
+                )
+                .into(),
+                status: None,
+            });
+        }
+        self.request(self.run.progress.steps, 1, StepCall::Model { turn });
+    }
+
+    fn request(&mut self, step: u32, attempt: u32, call: StepCall) {
+        let token = StepToken::of_step(self.run.id(), step);
+        let not_after = self.context.now.plus_ms(START_WINDOW_MS);
+        self.push(StepRequested { run_id: self.run_id(), step, attempt, token, not_after, call });
+    }
+
+    fn again(&mut self, step: u32) {
+        if let Some(known) = self.run.step(step).cloned() {
+            self.request(step, known.attempt + 1, known.call.clone());
+        }
+    }
+
+    fn model_returned(&mut self, step: u32, attempt: u32, outcome: Result<StepResult, StepError>, duration_ms: u64) {
+        if self.run.awaits(step, attempt).is_none() {
+            return;
+        }
+        match outcome {
+            Ok(mut result) => {
+                self.make_call_ids_unique(&mut result, step);
+                self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+                self.advance();
+            }
+            Err(error) => self.model_failed(step, attempt, error),
+        }
+    }
+
+    /// Providers repeat or omit the ids of calls; results are matched by id, so each gets one of its own.
+    fn make_call_ids_unique(&self, result: &mut StepResult, step: u32) {
+        let StepResult::Model { tool_calls, .. } = result else { return };
+        let mut seen: BTreeSet<Arc<str>> = self.run.steps.iter().filter_map(|step| step.call_id().cloned()).collect();
+        for (index, call) in tool_calls.iter_mut().enumerate() {
+            if call.id.is_empty() || !seen.insert(call.id.clone()) {
+                call.id = format!("call_{step}_{index}").into();
+                seen.insert(call.id.clone());
+            }
+        }
+    }
+
+    fn model_failed(&mut self, step: u32, attempt: u32, error: StepError) {
+        let failures = self.run.step(step).map_or(0, |known| known.failures);
+        let retry_at = self.retry_at(step, failures, &error);
+        let StepError { failure, usage, .. } = error;
+        self.push(StepFailed { run_id: self.run_id(), step, attempt, error: failure, retry_at, usage });
+        self.advance();
+    }
+
+    /// When the next attempt is due: as the provider asks, else after a pause that doubles.
+    fn retry_at(&self, step: u32, failures: u32, error: &StepError) -> Option<Timestamp> {
+        if !error.retryable || failures >= self.context.agent.model.retries {
+            return None;
+        }
+        let wait_ms = match error.retry_after_ms {
+            Some(asked) if asked > RETRY_AFTER_MS_MAX => return None,
+            Some(asked) => i64::try_from(asked).unwrap_or(BACKOFF_MS_MAX),
+            None => {
+                let spread = i64::from(StepToken::of_step(self.run.id(), step).0.as_bytes()[0]);
+                (500_i64 << failures.min(6)).saturating_add(spread).min(BACKOFF_MS_MAX)
+            }
+        };
+        Some(self.context.now.plus_ms(wait_ms))
+    }
+
+    /// Requests tool calls of the latest turn until enough run side by side; calls that cannot be made are
+    /// answered at once, so that every call has exactly one result.
+    fn request_tools(&mut self, last_turn: u32, calls: &[ToolCallRequest]) {
+        let made = calls.len().min((self.run.progress.steps - last_turn - 1) as usize);
+        for call in &calls[made..] {
+            if self.run.progress.open >= PARALLEL_TOOLS_MAX {
+                return;
+            }
+            self.request_tool(call);
+        }
+    }
+
+    fn request_tool(&mut self, call: &ToolCallRequest) {
+        let step = self.run.progress.steps;
+        let refusal = self.refusal_of(call);
+        let effect = self.context.agent.tool(&call.name).map_or(Effect::ReadOnly, |tool| tool.effect);
+        let (call_id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+        self.request(step, 1, StepCall::Tool { call_id, name, arguments, effect });
+        if let Some(text) = refusal {
+            self.tool_error(step, 1, &text);
+        }
+    }
+
+    fn refusal_of(&self, call: &ToolCallRequest) -> Option<String> {
+        let limit = self.context.agent.limits.tool_calls;
+        if self.run.progress.steps - self.run.progress.turns >= limit {
+            return Some(format!(
+                "this run may call tools {limit} times at most, and has; answer without further calls"
+            ));
+        }
+        if self.context.agent.tool(&call.name).is_none() {
+            let known: Vec<_> = self.context.agent.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let name: String = call.name.chars().take(64).collect();
+            return Some(format!("there is no tool `{name}`; the tools are: {}", known.join(", ")));
+        }
+        call.refusal.as_ref().map(ToString::to_string)
+    }
+
+    fn tool_error(&mut self, step: u32, attempt: u32, text: &str) {
+        let result = StepResult::Tool { content: Text::inline(text), error: true, media: Vec::new() };
+        self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms: 0 });
+    }
+
+    fn tool_returned(&mut self, step: u32, attempt: u32, result: StepResult, duration_ms: u64) {
+        if self.run.awaits(step, attempt).is_some() {
+            self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+            self.advance();
+        }
+    }
+
+    fn reconciled(&mut self, step: u32, attempt: u32, answer: ReconcileAnswer) {
+        if self.run.awaits(step, attempt).is_none() {
+            return;
+        }
+        match answer {
+            ReconcileAnswer::Happened(result) => self.tool_returned(step, attempt, result, 0),
+            ReconcileAnswer::DidNotHappen => self.again(step),
+            ReconcileAnswer::Unknown(reason) => {
+                self.push(StepInDoubt { run_id: self.run_id(), step, attempt, reason });
+                self.advance();
+            }
+        }
+    }
+
+    fn started_too_late(&mut self, step: u32, attempt: u32) {
+        let Some(known) = self.run.awaits(step, attempt) else { return };
+        match known.effect() {
+            Effect::AtMostOnce => {
+                self.tool_error(step, attempt, "the call was not made: its time to begin had passed");
+                self.advance();
+            }
+            Effect::ReadOnly | Effect::Idempotent | Effect::Reconcile => self.again(step),
+        }
+    }
+
+    fn retry_due(&mut self, step: u32) {
+        if self.run.step(step).is_some_and(|known| matches!(known.state, StepState::Waiting { .. })) {
+            self.again(step);
+        }
+    }
+
+    /// After a crash: what was requested and has no outcome is asked again where that is harmless, and is in
+    /// doubt where it is not. `Reconcile` steps stay as they are: the shell asks the tool first.
+    fn recover(&mut self) {
+        let open: Vec<_> = self.run.open_steps().map(|(at, step)| (at, step.clone())).collect();
+        for (at, step) in open {
+            match (&step.state, step.effect()) {
+                (StepState::Requested, Effect::AtMostOnce) => self.push(StepInDoubt {
+                    run_id: self.run_id(),
+                    step: at,
+                    attempt: step.attempt,
+                    reason: "the process ended while the call was being made".into(),
+                }),
+                (StepState::Requested, Effect::ReadOnly | Effect::Idempotent) | (StepState::RetryAllowed, _) => {
+                    self.again(at);
+                }
+                _ => {}
+            }
+        }
+        self.advance();
+    }
+
+    fn pause_if_only_doubts_are_left(&mut self) {
+        let open = self.run.progress.open;
+        let in_doubt = self.run.open_steps().filter(|(_, step)| step.state == StepState::InDoubt).count();
+        if self.run.progress.status == RunStatus::Running && open > 0 && in_doubt == open as usize {
+            let reason = "it is not known whether a tool call happened; decide about each step in doubt".into();
+            self.push(RunPaused { run_id: self.run_id(), reason });
+        }
+    }
+
+    fn cancel(&mut self, reason: Option<Arc<str>>, partial: Option<Text>) {
+        let stage = match self.run.progress.status {
+            RunStatus::Pending => CancellationStage::Pending,
+            RunStatus::Paused => CancellationStage::Paused,
+            _ => CancellationStage::Executing,
+        };
+        self.push(RunCancelRequested { run_id: self.run_id(), reason: reason.clone() });
+        self.push(RunCancelled { run_id: self.run_id(), stage, partial, reason });
+    }
+
+    fn resolve(&mut self, step: u32, resolution: Resolution, by: Option<UserId>) -> Result<(), Refusal> {
+        if self.run.step(step).is_none_or(|known| known.state != StepState::InDoubt) {
+            return Err(Refusal::StepNotInDoubt { run: self.run_id(), step });
+        }
+        let fails = resolution == Resolution::Fail;
+        self.push(StepResolved { run_id: self.run_id(), step, resolution, by });
+        if fails {
+            self.fail(Failure {
+                kind: "step_in_doubt".into(),
+                message: format!("step {step} was in doubt and it was decided that the run fails").into(),
+                status: None,
+            });
+            return Ok(());
+        }
+        let doubts = self.run.open_steps().any(|(_, step)| step.state == StepState::InDoubt);
+        if self.run.progress.status == RunStatus::Paused && !doubts {
+            self.push(RunContinued { run_id: self.run_id() });
+            self.retry_what_may_be();
+            self.advance();
+        }
+        Ok(())
+    }
+
+    fn retry_what_may_be(&mut self) {
+        let allowed: Vec<_> =
+            self.run.open_steps().filter(|(_, step)| step.state == StepState::RetryAllowed).map(|(at, _)| at).collect();
+        for step in allowed {
+            self.again(step);
+        }
+    }
+
+    fn fail(&mut self, error: Failure) {
+        self.push(RunFailed { run_id: self.run_id(), error });
+    }
+}
+
+impl Step {
+    /// What recovery may assume: a model call changes nothing outside.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match &self.call {
+            StepCall::Model { .. } => Effect::ReadOnly,
+            StepCall::Tool { effect, .. } => *effect,
+        }
+    }
+
+    fn call_id(&self) -> Option<&Arc<str>> {
+        match &self.call {
+            StepCall::Model { .. } => None,
+            StepCall::Tool { call_id, .. } => Some(call_id),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How an event changes a run. Total: events come from `decide` or from the log, where they were checked.
+
+use std::sync::Arc;
+
+use reenact_events::{
+    RunEvent, Timestamp,
+    event::{Resolution, RunQueued, RunStatus, StepCall, StepRequested},
+};
+
+use super::state::{Origin, RunState, Step, StepState};
+
+/// The run after its first event.
+#[must_use]
+pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
+    RunState::queued(Origin {
+        run_id: event.run_id.clone(),
+        session_id: event.session_id.clone(),
+        user_id: event.user_id.clone(),
+        run_index: event.run_index,
+        agent_id: event.agent_id.clone(),
+        agent_version: event.agent_version.clone(),
+        input: event.input.clone(),
+        media: event.media.clone(),
+        queued_at: at,
+    })
+}
+
+/// Takes `event` into the run.
+pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
+    match event {
+        RunEvent::Queued(queued) => *run = created(queued, at),
+        RunEvent::Started(_) => {
+            run.progress.status = RunStatus::Running;
+            run.progress.started_at = Some(at);
+        }
+        RunEvent::StepRequested(request) => requested(run, request),
+        RunEvent::StepCompleted(done) => settle(run, done.step, StepState::Done(done.result.clone())),
+        RunEvent::StepFailed(failed) => match failed.retry_at {
+            Some(retry_at) => update(run, failed.step, |step| {
+                step.failures += 1;
+                step.state = StepState::Waiting { retry_at, error: failed.error.clone() };
+            }),
+            None => settle(run, failed.step, StepState::Failed(failed.error.clone())),
+        },
+        RunEvent::StepInDoubt(doubt) => update(run, doubt.step, |step| step.state = StepState::InDoubt),
+        RunEvent::StepResolved(resolved) => match &resolved.resolution {
+            Resolution::Retry => update(run, resolved.step, |step| step.state = StepState::RetryAllowed),
+            resolution => settle(run, resolved.step, StepState::Resolved(resolution.clone())),
+        },
+        RunEvent::Paused(_) => run.progress.status = RunStatus::Paused,
+        RunEvent::Continued(_) => run.progress.status = RunStatus::Running,
+        RunEvent::CancelRequested(_) => {}
+        RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
+        RunEvent::Failed(_) => run.progress.status = RunStatus::Error,
+        RunEvent::Cancelled(_) => run.progress.status = RunStatus::Cancelled,
+    }
+}
+
+/// The step that an event changes, if it changes one: the record that must be stored again.
+#[must_use]
+pub fn touched_step(event: &RunEvent) -> Option<u32> {
+    match event {
+        RunEvent::StepRequested(event) => Some(event.step),
+        RunEvent::StepCompleted(event) => Some(event.step),
+        RunEvent::StepFailed(event) => Some(event.step),
+        RunEvent::StepInDoubt(event) => Some(event.step),
+        RunEvent::StepResolved(event) => Some(event.step),
+        _ => None,
+    }
+}
+
+fn requested(run: &mut RunState, request: &StepRequested) {
+    if run.step(request.step).is_some() {
+        return update(run, request.step, |step| {
+            step.attempt = request.attempt;
+            step.not_after = request.not_after;
+            step.state = StepState::Requested;
+        });
+    }
+    run.steps.push(Arc::new(Step {
+        call: request.call.clone(),
+        token: request.token,
+        attempt: request.attempt,
+        failures: 0,
+        not_after: request.not_after,
+        state: StepState::Requested,
+    }));
+    run.progress.steps += 1;
+    run.progress.open += 1;
+    if matches!(request.call, StepCall::Model { .. }) {
+        run.progress.turns += 1;
+        run.progress.last_turn = Some(request.step);
+    }
+}
+
+fn settle(run: &mut RunState, step: u32, state: StepState) {
+    let was_open = run.step(step).is_some_and(|step| !step.state.is_settled());
+    update(run, step, |step| step.state = state);
+    if was_open {
+        run.progress.open = run.progress.open.saturating_sub(1);
+    }
+}
+
+fn update(run: &mut RunState, step: u32, change: impl FnOnce(&mut Step)) {
+    if let Some(step) = run.steps.get_mut(step as usize) {
+        change(Arc::make_mut(step));
+    }
+}

@@ -1,0 +1,67 @@
+//! What a model is sent: always well formed, because it is built from the fold and not from a transcript.
+//!
+//! Every tool call is followed by exactly one result, no message is empty, and only completed runs of the
+//! session are history. An answer that was empty is left out of history; the question stays.
+
+use std::sync::Arc;
+
+use reenact_events::{
+    Text,
+    agent::AgentSpec,
+    event::{Resolution, StepCall, StepResult},
+};
+
+use super::state::{RunState, Step, StepState};
+use crate::step::ChatMessage;
+
+/// What stands for a tool's empty result: providers refuse an empty one.
+pub const EMPTY_RESULT: &str = "(the tool returned nothing)";
+
+/// The conversation up to the next model call of `run`, after `history`, oldest first.
+#[must_use]
+pub fn messages(agent: &AgentSpec, history: &[RunState], run: &RunState) -> Vec<ChatMessage> {
+    let mut messages = Vec::new();
+    if let Some(instructions) = agent.instructions.as_deref().filter(|text| !text.trim().is_empty()) {
+        messages.push(ChatMessage::System(instructions.into()));
+    }
+    for run in history.iter().chain([run]) {
+        one_run(run, &mut messages);
+    }
+    messages
+}
+
+fn one_run(run: &RunState, messages: &mut Vec<ChatMessage>) {
+    messages.push(ChatMessage::User { text: run.origin.input.clone(), media: run.origin.media.clone() });
+    for (at, step) in run.steps.iter().enumerate() {
+        let StepState::Done(StepResult::Model { text, tool_calls, .. }) = &step.state else { continue };
+        let text = Some(text.clone()).filter(|text| !is_blank(text));
+        if text.is_none() && tool_calls.is_empty() {
+            continue;
+        }
+        messages.push(ChatMessage::Assistant { text, tool_calls: tool_calls.clone() });
+        for (index, call) in tool_calls.iter().enumerate() {
+            let step = run.steps.get(at + 1 + index).map(Arc::as_ref);
+            let (text, media) = step.map_or_else(|| (Text::inline("(the call was not made)"), Vec::new()), result_of);
+            messages.push(ChatMessage::Tool { call_id: call.id.clone(), name: call.name.clone(), text, media });
+        }
+    }
+}
+
+fn result_of(step: &Step) -> (Text, Vec<reenact_events::MediaRef>) {
+    debug_assert!(matches!(step.call, StepCall::Tool { .. }), "a turn's calls follow it");
+    match &step.state {
+        StepState::Done(StepResult::Tool { content, media, .. }) if is_blank(content) => {
+            (Text::inline(EMPTY_RESULT), media.clone())
+        }
+        StepState::Done(StepResult::Tool { content, media, .. }) => (content.clone(), media.clone()),
+        StepState::Resolved(Resolution::Completed { value }) if !is_blank(value) => (value.clone(), Vec::new()),
+        StepState::Resolved(Resolution::Completed { .. }) => (Text::inline(EMPTY_RESULT), Vec::new()),
+        StepState::Resolved(_) => (Text::inline("(it was decided not to make this call)"), Vec::new()),
+        StepState::Failed(error) => (Text::inline(&error.message), Vec::new()),
+        _ => (Text::inline("(the call has no result)"), Vec::new()),
+    }
+}
+
+fn is_blank(text: &Text) -> bool {
+    text.as_inline().is_some_and(|text| text.trim().is_empty())
+}

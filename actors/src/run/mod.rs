@@ -1,0 +1,10 @@
+//! A run: one message answered, step by step. Pure parts here; the actor is in [`crate::run_actor`].
+
+pub mod decide;
+pub mod evolve;
+pub mod history;
+pub mod state;
+
+pub use decide::{Context, ReconcileAnswer, RunCommand, decide};
+pub use evolve::evolve;
+pub use state::{RunState, Step, StepState};

@@ -1,0 +1,145 @@
+//! What a run has come to: the fold of its events, in pieces that are stored apart.
+//!
+//! The origin never changes, the progress is small, and each step is its own record, so that an event writes
+//! a bounded number of bytes however long the run or its session is.
+
+use std::sync::Arc;
+
+use reenact_events::{
+    AgentId, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    event::{Failure, Resolution, RunStatus, StepCall, StepResult},
+};
+use serde::{Deserialize, Serialize};
+
+/// What the run was accepted with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Which.
+    pub run_id: RunId,
+    /// In which session.
+    pub session_id: SessionId,
+    /// Whose.
+    pub user_id: Option<UserId>,
+    /// Place among the session's runs.
+    pub run_index: u64,
+    /// Who answers.
+    pub agent_id: AgentId,
+    /// Which version of it.
+    pub agent_version: Arc<str>,
+    /// The message.
+    pub input: Text,
+    /// Its files.
+    pub media: Vec<MediaRef>,
+    /// When it was accepted.
+    pub queued_at: Timestamp,
+}
+
+/// Where the run stands, without its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Its status.
+    pub status: RunStatus,
+    /// When it got its turn.
+    pub started_at: Option<Timestamp>,
+    /// How many steps were requested.
+    pub steps: u32,
+    /// How many of them ask the model.
+    pub turns: u32,
+    /// The last of them that asks the model.
+    pub last_turn: Option<u32>,
+    /// How many steps have no outcome yet.
+    pub open: u32,
+}
+
+/// How a step stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepState {
+    /// The latest attempt has no outcome.
+    Requested,
+    /// The latest attempt failed; another is due.
+    Waiting {
+        /// When.
+        retry_at: Timestamp,
+        /// Why it failed.
+        error: Failure,
+    },
+    /// It cannot be known whether the latest attempt happened.
+    InDoubt,
+    /// Somebody decided that the attempt in doubt did not happen: the next one may be made.
+    RetryAllowed,
+    /// It brought this.
+    Done(StepResult),
+    /// It failed for good.
+    Failed(Failure),
+    /// Somebody decided about it.
+    Resolved(Resolution),
+}
+
+impl StepState {
+    /// Whether nothing more will happen to the step.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Failed(_) | Self::Resolved(_))
+    }
+}
+
+/// A step with its latest attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What it does.
+    pub call: StepCall,
+    /// Its name across attempts.
+    pub token: StepToken,
+    /// The latest attempt, from 1.
+    pub attempt: u32,
+    /// How many attempts failed; attempts that a crash cut off do not count.
+    pub failures: u32,
+    /// The latest attempt is not begun after this.
+    pub not_after: Timestamp,
+    /// How it stands.
+    pub state: StepState,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunState {
+    /// What it was accepted with.
+    pub origin: Arc<Origin>,
+    /// Where it stands.
+    pub progress: Progress,
+    /// Its steps.
+    pub steps: Vec<Arc<Step>>,
+}
+
+impl RunState {
+    /// A run that was just accepted.
+    #[must_use]
+    pub fn queued(origin: Origin) -> Self {
+        let progress =
+            Progress { status: RunStatus::Pending, started_at: None, steps: 0, turns: 0, last_turn: None, open: 0 };
+        Self { origin: Arc::new(origin), progress, steps: Vec::new() }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &RunId {
+        &self.origin.run_id
+    }
+
+    /// The step at a place.
+    #[must_use]
+    pub fn step(&self, step: u32) -> Option<&Arc<Step>> {
+        self.steps.get(step as usize)
+    }
+
+    /// The steps without an outcome, with their places.
+    pub fn open_steps(&self) -> impl Iterator<Item = (u32, &Arc<Step>)> {
+        (0..).zip(&self.steps).filter(|(_, step)| !step.state.is_settled())
+    }
+
+    /// The step whose attempt has just this number and no outcome yet; anything else is a late result.
+    #[must_use]
+    pub fn awaits(&self, step: u32, attempt: u32) -> Option<&Arc<Step>> {
+        self.step(step).filter(|known| known.attempt == attempt && known.state == StepState::Requested)
+    }
+}

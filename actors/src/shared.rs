@@ -1,0 +1,179 @@
+//! What the actors of a node have in common: where they read and write, who is where, who may work.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use ractor::ActorRef;
+use reenact_events::{Blobs, Clock, EventLog, NodeId, PartitionId, SessionId, Timestamp};
+use reenact_snapshots::{StateStore, StoreError};
+
+use crate::{admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, step::Steps};
+
+/// Opens the state store of a partition.
+pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
+
+/// What a node works with. Implementations are picked by the binary.
+#[derive(Clone)]
+pub struct Tools {
+    /// The log.
+    pub log: Arc<dyn EventLog>,
+    /// Opens state stores.
+    pub open_store: OpenStore,
+    /// Large bytes.
+    pub blobs: Arc<dyn Blobs>,
+    /// Models and tools.
+    pub steps: Arc<dyn Steps>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What bounds a node.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its name in claims.
+    pub node: NodeId,
+    /// Runs at work at once; 0 is no bound.
+    pub concurrency_max: usize,
+    /// Runs that wait at most; 0 is no bound.
+    pub queue_depth_max: usize,
+    /// Commands that have been taken and not answered yet, at most.
+    pub in_flight_max: usize,
+    /// Milliseconds after which an idle session's actor is let go.
+    pub idle_ms: u64,
+}
+
+impl Settings {
+    /// The defaults of a node of this name.
+    #[must_use]
+    pub fn of(node: NodeId) -> Self {
+        Self { node, concurrency_max: 32, queue_depth_max: 1_000, in_flight_max: 1_024, idle_ms: 60_000 }
+    }
+}
+
+/// See the module.
+pub struct Shared {
+    /// What it works with.
+    pub tools: Tools,
+    /// What bounds it.
+    pub settings: Settings,
+    /// Live streams.
+    pub live: LiveHub,
+    admission: Mutex<Admission>,
+    places: Mutex<Places>,
+    closing: AtomicBool,
+}
+
+#[derive(Default)]
+struct Places {
+    actors: BTreeMap<PartitionId, ActorRef<PartitionMessage>>,
+    troubles: BTreeMap<PartitionId, String>,
+}
+
+impl Shared {
+    /// The common part of a new node.
+    #[must_use]
+    pub fn new(tools: Tools, settings: Settings) -> Self {
+        let admission = Mutex::new(Admission::new(settings.concurrency_max, settings.queue_depth_max));
+        let mut places = Places::default();
+        for partition in (0..tools.log.partitions()).map(PartitionId) {
+            places.troubles.insert(partition, "restoring".to_owned());
+        }
+        Self {
+            tools,
+            settings,
+            live: LiveHub::default(),
+            admission,
+            places: Mutex::new(places),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.tools.clock.now()
+    }
+
+    /// Who may work. Held for a moment, never across an await.
+    pub fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The actor of a partition, if it is owned and restored.
+    #[must_use]
+    pub fn partition(&self, partition: PartitionId) -> Option<ActorRef<PartitionMessage>> {
+        self.places().actors.get(&partition).cloned()
+    }
+
+    /// The partition is owned; its sessions may be called from now on.
+    pub fn arrived(&self, partition: PartitionId, actor: ActorRef<PartitionMessage>) {
+        self.places().actors.insert(partition, actor);
+    }
+
+    /// The partition is not served any more.
+    pub fn left(&self, partition: PartitionId, why: String) {
+        let mut places = self.places();
+        places.actors.remove(&partition);
+        places.troubles.insert(partition, why);
+        drop(places);
+        self.admission().forget(partition);
+    }
+
+    /// The partition is served, but something is wrong, or nothing is any more.
+    pub fn trouble(&self, partition: PartitionId, what: Option<String>) {
+        let mut places = self.places();
+        match what {
+            Some(what) => places.troubles.insert(partition, what),
+            None if places.actors.contains_key(&partition) => places.troubles.remove(&partition),
+            None => None,
+        };
+    }
+
+    /// Nothing new is accepted or begun from now on.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.admission().close();
+    }
+
+    /// Whether the node is on its way out.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Whether the node does its work, and if not, why.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        let places = self.places();
+        let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
+        let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
+        Readiness { reasons: closing.into_iter().chain(troubles).collect() }
+    }
+
+    /// Calls sessions in line as long as there are slots.
+    pub fn call_next(&self) {
+        loop {
+            let Some((partition, session)) = self.admission().call() else { return };
+            let called = self
+                .partition(partition)
+                .is_some_and(|actor| actor.cast(PartitionMessage::Admit(session.clone())).is_ok());
+            if !called {
+                self.give_back(partition, &session);
+            }
+        }
+    }
+
+    fn give_back(&self, partition: PartitionId, session: &SessionId) {
+        // The partition is gone: its restart stands in line again.
+        self.admission().answer(partition, session, None);
+    }
+}
