@@ -13,6 +13,7 @@
 //! Read in this order: [`load_agents`] (agent files), `steps`, `arguments`, `model/openai`, `tool/http`,
 //! [`DirBlobs`].
 
+mod agent_file;
 mod arguments;
 mod dir_blobs;
 mod environment;
@@ -23,6 +24,7 @@ mod strict_json;
 mod text;
 mod tool;
 
+pub use agent_file::{AgentFileError, demo_agent, load_agents, load_agents_with};
 pub use dir_blobs::DirBlobs;
 pub use environment::Environment;
 pub use http::ANSWER_BYTES_MAX;
