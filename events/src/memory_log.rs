@@ -97,6 +97,14 @@ impl MemoryLog {
         self.content().partition(partition).map_or_else(|_| Vec::new(), |known| known.events.clone())
     }
 
+    /// What is committed in a partition from its how-many-eth event on, for checks that look often.
+    #[must_use]
+    pub fn recorded_from(&self, partition: PartitionId, place: usize) -> Vec<Recorded> {
+        let mut content = self.content();
+        let known = content.partition(partition);
+        known.map_or_else(|_| Vec::new(), |known| known.events.get(place..).unwrap_or_default().to_vec())
+    }
+
     fn content(&self) -> MutexGuard<'_, Content> {
         lock(&self.shared.content)
     }
