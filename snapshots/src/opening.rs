@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn opening_that_never_ends_is_given_up() {
-        let (hold, held) = mpsc::channel::<()>();
+        let (hold, held) = mpsc::sync_channel::<()>(0);
         let error = on_own_thread(Duration::ZERO, move || {
             held.recv().ok();
             Ok(())

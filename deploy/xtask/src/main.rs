@@ -1,1 +1,68 @@
-fn main() {}
+//! The project's chores as commands: `cargo xtask verify | simulate | bench`.
+//!
+//! `verify` is what CI runs and all that CI runs. Everything is built with the features of the whole
+//! workspace (`--workspace`, never `--package`), so that no dependency is built twice for two feature sets.
+
+mod deny;
+mod place;
+mod python;
+mod simulate;
+mod task;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{place::Place, simulate::Seeds, task::Task};
+
+/// The chores of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Everything that CI runs, set-up included.
+    Verify {
+        /// Only these checks, by the names that the summary lists.
+        checks: Vec<String>,
+    },
+    /// Runs the whole system on virtual time, once per seed.
+    Simulate(Seeds),
+    /// Runs the benches, or one of them.
+    Bench {
+        /// Which one: `log` or `runs`.
+        name: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    let place = Place::find()?;
+    match chore {
+        Chore::Verify { checks } => verify::run(&place, &checks),
+        Chore::Simulate(seeds) => seeds.task(&place).run(),
+        Chore::Bench { name } => bench(&place, name.as_deref()).run(),
+    }
+}
+
+fn bench(place: &Place, name: Option<&str>) -> Task {
+    let task = place.cargo(&["bench", "--workspace"]);
+    match name {
+        Some(name) => task.args(&["--bench", name]),
+        None => task.args(&["--benches"]),
+    }
+}
