@@ -59,6 +59,27 @@ pub struct Batch {
     pub next_command: Option<Offset>,
 }
 
+impl Batch {
+    /// Why no log of so many partitions may write this batch, if none may: its content is at fault.
+    #[must_use]
+    pub fn fault(&self, partitions: u32) -> Option<CommitOutcome> {
+        if let Some(event) = self.events.iter().position(|event| event.data.len() > EVENT_BYTES_MAX) {
+            let bytes = self.events[event].data.len();
+            let reason = format!("the event has {bytes} bytes, at most {EVENT_BYTES_MAX} are allowed").into();
+            return Some(CommitOutcome::Rejected { event: Some(event), reason });
+        }
+        let astray = self.forwards.iter().find(|forward| forward.partition.0 >= partitions)?;
+        let reason = no_such_partition(astray.partition, partitions);
+        Some(CommitOutcome::Rejected { event: None, reason })
+    }
+}
+
+/// What a log of so many partitions says about one that it does not have.
+#[must_use]
+pub fn no_such_partition(partition: PartitionId, partitions: u32) -> Arc<str> {
+    format!("there is no partition {partition}: this log has {partitions}, counted from 0").into()
+}
+
 /// Where a batch stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {

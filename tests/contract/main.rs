@@ -72,4 +72,5 @@ macro_rules! contracts {
 
 contracts! {
     memory: worlds::Memory,
+    embedded: worlds::Embedded,
 }

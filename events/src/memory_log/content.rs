@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Batch, BatchId, ChainHash, Command, CommandRecord, CommitOutcome, Committed, Forward, Lease, LogError, LogId,
     NewEvent, NodeId, Offset, PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp, event::PartitionClaimed,
-    ids, log::EVENT_BYTES_MAX,
+    ids, log::no_such_partition,
 };
 
 use super::fault::Fault;
@@ -59,10 +59,9 @@ impl Content {
     }
 
     pub(super) fn partition(&mut self, partition: PartitionId) -> Result<&mut Partition, LogError> {
-        let known = self.partitions.len();
-        self.partitions.get_mut(partition.0 as usize).ok_or_else(|| LogError::Unavailable {
-            reason: format!("there is no partition {partition}: this log has {known}, counted from 0").into(),
-        })
+        let known = self.known();
+        let unknown = || LogError::Unavailable { reason: no_such_partition(partition, known) };
+        self.partitions.get_mut(partition.0 as usize).ok_or_else(unknown)
     }
 
     /// Lets an operation pass: batches on their way come closer, and arrive.
@@ -115,19 +114,15 @@ impl Content {
     }
 
     fn refusal(&mut self, lease: &Lease, batch: &Batch) -> Option<CommitOutcome> {
-        let known = self.partitions.len();
+        let known = self.known();
         if self.partition(lease.partition).map_or(None, |partition| partition.term) != Some(lease.term) {
             return Some(CommitOutcome::Fenced);
         }
-        let oversized = batch.events.iter().position(|event| event.data.len() > EVENT_BYTES_MAX);
-        if let Some(event) = oversized {
-            let bytes = batch.events[event].data.len();
-            let reason = format!("the event has {bytes} bytes, at most {EVENT_BYTES_MAX} are allowed").into();
-            return Some(CommitOutcome::Rejected { event: Some(event), reason });
-        }
-        let astray = batch.forwards.iter().find(|forward| forward.partition.0 as usize >= known)?;
-        let reason = format!("a command goes to partition {}, but this log has {known}", astray.partition).into();
-        Some(CommitOutcome::Rejected { event: None, reason })
+        batch.fault(known)
+    }
+
+    fn known(&self) -> u32 {
+        u32::try_from(self.partitions.len()).unwrap_or(u32::MAX)
     }
 
     /// Writes a batch, or does what the fault says. Crashes are the caller's: to the content they are a commit

@@ -104,6 +104,7 @@ pub(crate) async fn offsets_have_gaps_and_are_never_used_again(world: &mut impl 
                 used.insert(offset);
             }
         }
+        drop(log);
         world.restart();
     }
     let used: Vec<Offset> = used.into_iter().collect();
@@ -136,6 +137,7 @@ pub(crate) async fn every_invariant_holds(world: &mut impl World) {
             commit(&*log, &lease, &writer.some(5)).await;
         }
         if round > 0 {
+            drop(log);
             world.restart();
         }
     }

@@ -36,6 +36,7 @@ pub(crate) async fn commands_go_on_from_the_cursor_after_a_claim(world: &mut imp
 
     let new = claim(&*log, FIRST).await;
     assert_eq!(take(&mut log.commands(&new), 2).await, seen[1..]);
+    drop(log);
     world.restart();
     let log = world.log();
     let newest = claim(&*log, FIRST).await;
