@@ -8,7 +8,7 @@ use reenact_events::{LogError, LogId, Offset, PartitionId};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ViewError {
     /// The disk has no room. The view is as it was before the write.
-    #[error("the disk that holds `{path}` is full: make room, the views go on by themselves after a restart")]
+    #[error("the disk that holds `{path}` is full: make room, nothing is lost and the views go on where they are")]
     DiskFull {
         /// The database.
         path: PathBuf,
@@ -116,6 +116,12 @@ pub enum ViewError {
     /// The log's stream ended, which it promises not to do.
     #[error("the log stopped sending events of partition {partition}: follow it again")]
     LogEnded {
+        /// Which partition.
+        partition: PartitionId,
+    },
+    /// The rows were discarded while the partition was followed.
+    #[error("the views of partition {partition} were discarded: follow it again to have them folded")]
+    Discarded {
         /// Which partition.
         partition: PartitionId,
     },

@@ -4,9 +4,11 @@ pub mod dump;
 pub mod error;
 pub mod expand;
 pub mod fold;
+mod follow;
 pub mod memory;
 pub mod position;
 pub mod query;
+mod sql;
 pub mod views;
 
 pub use dump::{Digest, Dump, digest};

@@ -2,18 +2,48 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use reenact_events::{EventLog, LogId, Offset, PartitionId, RunId, SessionId};
+use reenact_events::{LogId, Offset, PartitionId, Recorded, RunId, SessionId, event::RunStatus};
+use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::{
-    Lagging, Position, Progress, ViewError,
+    Dump, Lagging, Position, ViewError,
     query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow},
+    sql::{
+        connections::Connections,
+        database::Database,
+        read,
+        schema::{self, Content},
+        write,
+    },
 };
+
+/// Connections that read side by side.
+const READERS: usize = 4;
 
 /// The views of one log. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Views {
+    path: Arc<Path>,
     log_id: LogId,
-    partitions: u32,
+    writer: Connections,
+    readers: Connections,
+    standings: Arc<[watch::Sender<Standing>]>,
+    /// How many times the rows were discarded.
+    generation: watch::Sender<u64>,
+}
+
+/// How far a partition is folded, as readers see it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) next: Offset,
+    pub(crate) end: Offset,
+}
+
+struct Opened {
+    writer: Connection,
+    readers: Vec<Connection>,
+    nexts: Vec<Offset>,
 }
 
 impl Views {
@@ -23,41 +53,155 @@ impl Views {
     /// # Errors
     /// When the file cannot be used, is locked, is no database of ours or has a newer schema.
     pub fn open(path: &Path, log_id: LogId, partitions: u32) -> Result<Self, ViewError> {
-        std::fs::metadata(path).ok();
-        Ok(Self { log_id, partitions })
+        let opened = open_or_begin_anew(path, log_id, partitions)?;
+        let path: Arc<Path> = path.into();
+        let standing = |next| watch::Sender::new(Standing { next, end: next });
+        Ok(Self {
+            log_id,
+            writer: Connections::new(path.clone(), vec![opened.writer]),
+            readers: Connections::new(path.clone(), opened.readers),
+            standings: opened.nexts.into_iter().map(standing).collect(),
+            generation: watch::Sender::new(0),
+            path,
+        })
     }
 
-    /// Folds a partition from where the views stand, then follows it for ever; returns only to say what
-    /// stopped it. Following again begins where the rows stand. `on_progress` is called after each
-    /// transaction, on the task.
-    pub async fn follow(
+    /// The log that the views are of.
+    #[must_use]
+    pub fn log_id(&self) -> LogId {
+        self.log_id
+    }
+
+    /// How many partitions the log has.
+    #[must_use]
+    pub fn partitions(&self) -> u32 {
+        u32::try_from(self.standings.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn standing(&self, partition: PartitionId) -> Option<&watch::Sender<Standing>> {
+        self.standings.get(usize::try_from(partition.0).unwrap_or(usize::MAX))
+    }
+
+    /// Folds a batch, all of it or nothing, and returns the position behind it. [`Views::follow`] does this
+    /// with what the log says.
+    ///
+    /// # Errors
+    /// [`ViewError::Overtaken`] when the rows are not at `expected`; [`ViewError::Diverged`] and
+    /// [`ViewError::Unreadable`] when the batch cannot follow there; else the database's.
+    pub async fn apply(&self, expected: Position, batch: Vec<Recorded>) -> Result<Position, ViewError> {
+        let next = self.with(&self.writer, move |database| write::fold_batch(database, expected, &batch)).await?;
+        if let Some(standing) = self.standing(expected.partition) {
+            standing.send_modify(|standing| {
+                standing.next = next.next_offset;
+                standing.end = standing.end.max(next.next_offset);
+            });
+        }
+        Ok(next)
+    }
+
+    /// How far a partition is folded, as the database has it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn stored_position(&self, partition: PartitionId) -> Result<Position, ViewError> {
+        self.with(&self.writer, move |database| write::position(database, partition)).await
+    }
+
+    /// Deletes the file and begins an empty one in its place. Whoever follows is told; following again folds
+    /// everything again.
+    ///
+    /// # Errors
+    /// When the file cannot be deleted or made.
+    pub async fn discard(&self) -> Result<(), ViewError> {
+        let generation = *self.generation.borrow();
+        self.discard_generation(generation).await
+    }
+
+    /// On a task of its own: a caller that goes away must not leave it half done.
+    async fn discard_generation(&self, generation: u64) -> Result<(), ViewError> {
+        let views = self.clone();
+        let task = tokio::spawn(async move { views.begin_anew(generation).await });
+        task.await.map_err(|_| ViewError::Closed)?
+    }
+
+    /// Discards the rows unless somebody else did since `generation`: many may meet the same damage at once.
+    async fn begin_anew(&self, generation: u64) -> Result<(), ViewError> {
+        let writer = self.writer.close().await?;
+        let readers = self.readers.close().await?;
+        if *self.generation.borrow() != generation {
+            return Ok(());
+        }
+        let (path, log_id, partitions) = (self.path.clone(), self.log_id, self.partitions());
+        let opened = tokio::task::spawn_blocking(move || {
+            schema::discard(&path)?;
+            open_or_begin_anew(&path, log_id, partitions)
+        });
+        let opened = opened.await.map_err(|_| ViewError::Closed)??;
+        for (standing, next) in self.standings.iter().zip(&opened.nexts) {
+            standing.send_modify(|standing| standing.next = *next);
+        }
+        self.writer.put(writer, vec![opened.writer]);
+        self.readers.put(readers, opened.readers);
+        self.generation.send_modify(|generation| *generation += 1);
+        Ok(())
+    }
+
+    /// Tells when the rows are discarded from now on.
+    pub(crate) fn discards(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Does `work` with a connection of `connections`; rows that cannot be trusted are discarded.
+    async fn with<T: Send + 'static>(
         &self,
-        log: Arc<dyn EventLog>,
-        partition: PartitionId,
-        on_progress: impl Fn(Progress) + Send,
-    ) -> ViewError {
-        let _ = (log, partition, on_progress, self.log_id, self.partitions);
-        ViewError::Closed
+        connections: &Connections,
+        work: impl FnOnce(Database<'_>) -> Result<T, ViewError> + Send + 'static,
+    ) -> Result<T, ViewError> {
+        let generation = *self.generation.borrow();
+        let answer = connections.with(work).await;
+        if let Err(error @ (ViewError::Corrupt { .. } | ViewError::BadRow { .. })) = &answer {
+            tracing::warn!(%error, "the views are discarded and folded again from the log");
+            self.discard_generation(generation).await?;
+        }
+        answer
     }
 
-    /// Waits until the event at `offset` is visible to reads.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Database<'_>) -> Result<T, ViewError> + Send + 'static,
+    ) -> Result<T, ViewError> {
+        self.with(&self.readers, work).await
+    }
+
+    /// Waits until the event at `wanted` is visible to reads.
     ///
     /// # Errors
     /// [`Lagging`] when it is not within `timeout`.
     pub async fn wait_for(&self, partition: PartitionId, wanted: Offset, timeout: Duration) -> Result<(), Lagging> {
-        Err(Lagging { partition, wanted, position: Offset(0), waited: timeout })
+        let Some(standing) = self.standing(partition) else {
+            return Err(Lagging { partition, wanted, position: Offset(0), waited: Duration::ZERO });
+        };
+        let mut standing = standing.subscribe();
+        match tokio::time::timeout(timeout, standing.wait_for(|standing| standing.next > wanted)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                Err(Lagging { partition, wanted, position: self.position(partition), waited: timeout })
+            }
+        }
     }
 
     /// The first offset of the partition that reads do not see yet.
     #[must_use]
     pub fn position(&self, partition: PartitionId) -> Offset {
-        Position::start(partition).next_offset
+        self.standing(partition).map_or(Offset(0), |standing| standing.borrow().next)
     }
 
-    /// How many offsets the views are behind what was last known of the partition's end.
+    /// How many offsets the views are behind what was last known of the partition's end. Offsets have gaps,
+    /// so a small number may stay when everything is folded.
     #[must_use]
     pub fn lag(&self, partition: PartitionId) -> u64 {
-        self.position(partition).0
+        let standing = self.standing(partition).map(|standing| *standing.borrow()).unwrap_or_default();
+        standing.end.0.saturating_sub(standing.next.0)
     }
 
     /// A page of sessions.
@@ -66,27 +210,48 @@ impl Views {
     /// When the database cannot be read.
     pub async fn sessions(
         &self,
-        _scope: &Scope,
-        _filter: &SessionFilter,
-        _paging: Paging,
+        scope: &Scope,
+        filter: &SessionFilter,
+        paging: Paging,
     ) -> Result<Page<SessionRow>, ViewError> {
-        Err(ViewError::Closed)
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| read::sessions(database, &scope, &filter, paging)).await
+    }
+
+    /// How many sessions the filter names.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn count_sessions(&self, scope: &Scope, filter: &SessionFilter) -> Result<u64, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| read::count_sessions(database, &scope, &filter)).await
     }
 
     /// One session; another user's is as if it did not exist.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn session(&self, _scope: &Scope, _session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
-        Err(ViewError::Closed)
+    pub async fn session(&self, scope: &Scope, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
+        let (scope, session) = (scope.clone(), session.clone());
+        self.read(move |database| read::session(database, &scope, &session)).await
     }
 
     /// A page of runs, newest first. Runs that have not ended have the short `run_data`.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn runs(&self, _scope: &Scope, _filter: &RunFilter, _paging: Paging) -> Result<Page<RunRow>, ViewError> {
-        Err(ViewError::Closed)
+    pub async fn runs(&self, scope: &Scope, filter: &RunFilter, paging: Paging) -> Result<Page<RunRow>, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| read::runs(database, &scope, &filter, paging)).await
+    }
+
+    /// How many runs the filter names.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn count_runs(&self, scope: &Scope, filter: &RunFilter) -> Result<u64, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| read::count_runs(database, &scope, &filter)).await
     }
 
     /// All runs of a session in the order they were started, each with all that is known of it.
@@ -95,19 +260,22 @@ impl Views {
     /// When the database cannot be read.
     pub async fn session_runs(
         &self,
-        _scope: &Scope,
-        _session: &SessionId,
-        _filter: &RunFilter,
+        scope: &Scope,
+        session: &SessionId,
+        filter: &RunFilter,
     ) -> Result<Vec<RunRow>, ViewError> {
-        Err(ViewError::Closed)
+        let scope = scope.clone();
+        let filter = RunFilter { session_id: Some(session.clone()), ..filter.clone() };
+        self.read(move |database| read::session_runs(database, &scope, &filter)).await
     }
 
     /// One run with all that is known of it, also while it is at work; another user's is as if it did not exist.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn run(&self, _scope: &Scope, _run: &RunId) -> Result<Option<RunRow>, ViewError> {
-        Err(ViewError::Closed)
+    pub async fn run(&self, scope: &Scope, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+        let (scope, run) = (scope.clone(), run.clone());
+        self.read(move |database| read::run(database, &scope, &run)).await
     }
 
     /// The events of a run in order, those after `after_seq` if it is given; empty when there is no such run.
@@ -116,22 +284,53 @@ impl Views {
     /// When the database cannot be read.
     pub async fn run_events(
         &self,
-        _scope: &Scope,
-        _run: &RunId,
-        _after_seq: Option<u64>,
+        scope: &Scope,
+        run: &RunId,
+        after_seq: Option<u64>,
     ) -> Result<Vec<RunEventRow>, ViewError> {
-        Err(ViewError::Closed)
+        let (scope, run) = (scope.clone(), run.clone());
+        self.read(move |database| read::run_events(database, &scope, &run, after_seq)).await
     }
 
     /// Where a run is; another user's is as if it did not exist.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn run_status(
-        &self,
-        _scope: &Scope,
-        _run: &RunId,
-    ) -> Result<Option<reenact_events::event::RunStatus>, ViewError> {
-        Err(ViewError::Closed)
+    pub async fn run_status(&self, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
+        let (scope, run) = (scope.clone(), run.clone());
+        self.read(move |database| read::run_status(database, &scope, &run)).await
     }
+
+    /// All rows, to compare with another fold of the same log.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn dump(&self) -> Result<Dump, ViewError> {
+        self.read(read::dump).await
+    }
+}
+
+fn open_or_begin_anew(path: &Path, log_id: LogId, partitions: u32) -> Result<Opened, ViewError> {
+    let reason = match open(path, log_id, partitions) {
+        Ok(Some(opened)) => return Ok(opened),
+        Ok(None) => "they are of another log".into(),
+        Err(ViewError::Corrupt { reason, .. } | ViewError::BadRow { reason, .. }) => reason,
+        Err(error) => return Err(error),
+    };
+    tracing::warn!(path = %path.display(), %reason, "the views are discarded and folded again from the log");
+    schema::discard(path)?;
+    let unusable = || ViewError::Unusable { path: path.to_owned(), reason: "a new file is not as it was made".into() };
+    open(path, log_id, partitions)?.ok_or_else(unusable)
+}
+
+fn open(path: &Path, log_id: LogId, partitions: u32) -> Result<Option<Opened>, ViewError> {
+    let writer = schema::connect(path)?;
+    let database = Database { connection: &writer, path };
+    if schema::prepare(database, log_id, partitions)? == Content::OfAnotherLog {
+        return Ok(None);
+    }
+    let next = |partition| write::position(database, partition).map(|position| position.next_offset);
+    let nexts = (0..partitions).map(PartitionId).map(next).collect::<Result<_, _>>()?;
+    let readers = (0..READERS).map(|_| schema::connect(path)).collect::<Result<_, _>>()?;
+    Ok(Some(Opened { writer, readers, nexts }))
 }

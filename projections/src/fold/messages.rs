@@ -20,7 +20,9 @@ use super::{
 #[must_use]
 pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
     let mut list = List { run, messages: Vec::new() };
-    if let Some(instructions) = spec.and_then(|spec| spec.instructions.as_deref()).filter(|text| !text.is_empty()) {
+    if let Some(instructions) =
+        spec.and_then(|spec| spec.instructions.as_deref()).filter(|text| !text.trim().is_empty())
+    {
         list.push("system", content(json!(instructions)), run.created);
     }
     let mut person = content(text_value(&run.queued.input));

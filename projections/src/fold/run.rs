@@ -14,7 +14,7 @@ use reenact_events::{
 use crate::{ViewError, query::RunEventRow};
 
 /// What the model reads where a person decided that a step is left out.
-pub const SKIPPED: &str = "This call was skipped: it is not known whether it took effect.";
+pub const SKIPPED: &str = "(it was decided not to make this call)";
 
 /// One try of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,0 +1,142 @@
+//! Following the log: what is ready is folded together, and nothing waits for more to come.
+
+use std::{convert::Infallible, sync::Arc};
+
+use futures::StreamExt;
+use reenact_events::{EventLog, LogError, Offset, PartitionId, Recorded};
+use tokio::time::Instant;
+
+use crate::{Position, Progress, ViewError, Views};
+
+/// The most events folded in one transaction.
+const BATCH_EVENTS_MAX: usize = 500;
+
+impl Views {
+    /// Folds a partition from where the rows stand, then follows it for ever; returns only to say what stopped
+    /// it. Following again begins where the rows stand; rows that cannot be trusted were discarded by then, so
+    /// it folds them anew. `on_progress` is called on this task, before the first event and after each
+    /// transaction.
+    pub async fn follow(
+        &self,
+        log: Arc<dyn EventLog>,
+        partition: PartitionId,
+        on_progress: impl Fn(Progress) + Send,
+    ) -> ViewError {
+        let Err(error) = self.fold_for_ever(log.as_ref(), partition, on_progress).await;
+        if !matches!(error, ViewError::Diverged { .. }) {
+            return error;
+        }
+        tracing::warn!(%partition, %error, "the views are discarded and folded again from the log");
+        match self.discard().await {
+            Ok(()) => error,
+            Err(worse) => worse,
+        }
+    }
+
+    async fn fold_for_ever(
+        &self,
+        log: &dyn EventLog,
+        partition: PartitionId,
+        on_progress: impl Fn(Progress) + Send,
+    ) -> Result<Infallible, ViewError> {
+        self.check_log(log, partition)?;
+        let mut discards = self.discards();
+        let (_, end) = log.bounds(partition).await?;
+        let mut follower = Follower::begin(self, partition, end).await?;
+        on_progress(follower.progress());
+        let mut chunks = log.tail(partition, follower.position.next_offset).ready_chunks(BATCH_EVENTS_MAX);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                _ = discards.changed() => return Err(ViewError::Discarded { partition }),
+                chunk = chunks.next() => chunk.ok_or(ViewError::LogEnded { partition })?,
+            };
+            let (batch, stopped) = split(chunk);
+            if !batch.is_empty() {
+                follower.fold(self, batch).await?;
+                on_progress(follower.progress());
+            }
+            if let Some(error) = stopped {
+                return Err(error.into());
+            }
+        }
+    }
+
+    fn check_log(&self, log: &dyn EventLog, partition: PartitionId) -> Result<(), ViewError> {
+        if log.log_id() != self.log_id() {
+            return Err(ViewError::OtherLog { expected: self.log_id(), found: log.log_id() });
+        }
+        if partition.0 >= self.partitions() {
+            return Err(ViewError::NoSuchPartition { partition, partitions: self.partitions() });
+        }
+        Ok(())
+    }
+}
+
+/// What came before the first error, and the error.
+fn split(chunk: Vec<Result<Recorded, LogError>>) -> (Vec<Recorded>, Option<LogError>) {
+    let mut batch = Vec::with_capacity(chunk.len());
+    for item in chunk {
+        match item {
+            Ok(recorded) => batch.push(recorded),
+            Err(error) => return (batch, Some(error)),
+        }
+    }
+    (batch, None)
+}
+
+struct Follower {
+    position: Position,
+    end: Offset,
+    events: u64,
+    begun: Instant,
+}
+
+impl Follower {
+    async fn begin(views: &Views, partition: PartitionId, end: Offset) -> Result<Self, ViewError> {
+        let position = views.stored_position(partition).await?;
+        if position.next_offset > end {
+            return Err(ViewError::Diverged { partition, offset: end });
+        }
+        if let Some(standing) = views.standing(partition) {
+            standing.send_modify(|standing| {
+                standing.next = position.next_offset;
+                standing.end = end;
+            });
+        }
+        Ok(Self { position, end, events: 0, begun: Instant::now() })
+    }
+
+    async fn fold(&mut self, views: &Views, batch: Vec<Recorded>) -> Result<(), ViewError> {
+        let count = batch.len() as u64;
+        let folded = views.apply(self.position, batch).await;
+        self.position = folded.map_err(|error| self.blame(error))?;
+        self.end = self.end.max(self.position.next_offset);
+        self.events += count;
+        Ok(())
+    }
+
+    /// Where the rows were found to be of another history, they are wrong; where the log breaks with itself,
+    /// the log is, and folding again would not help.
+    fn blame(&self, error: ViewError) -> ViewError {
+        match error {
+            ViewError::Diverged { partition, offset } if self.events > 0 || self.position.next_offset == Offset(0) => {
+                let reason = "its hash does not follow from the event before".into();
+                ViewError::Log(LogError::Damaged { partition, offset, reason })
+            }
+            error => error,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    fn progress(&self) -> Progress {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        Progress {
+            partition: self.position.partition,
+            position: self.position.next_offset,
+            end: self.end,
+            events: self.events,
+            events_per_s: if seconds > 0.0 { self.events as f64 / seconds } else { 0.0 },
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The queries. Each sees one moment of the database; another user's row is looked for in the same way as
+//! one that is not there.
+
+use reenact_events::{AgentId, RunId, SessionId, event::RunStatus};
+use rusqlite::{Row, TransactionBehavior, params, params_from_iter, types::Value};
+
+use super::{
+    database::Database,
+    rows::{RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, run_event_row, run_row, session_row},
+    select::{self, Conditions},
+    values::{integer, status, unsigned},
+};
+use crate::{
+    Dump, ViewError,
+    fold::{Rows, RunView},
+    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow},
+};
+
+/// A page of sessions.
+pub(crate) fn sessions(
+    database: Database<'_>,
+    scope: &Scope,
+    filter: &SessionFilter,
+    paging: Paging,
+) -> Result<Page<SessionRow>, ViewError> {
+    let (order, index) = select::session_order(filter);
+    let list = List { table: "sessions", columns: SESSION_COLUMNS, order, index };
+    list.page(database, select::of_sessions(scope, filter), paging, session_row)
+}
+
+/// How many sessions.
+pub(crate) fn count_sessions(database: Database<'_>, scope: &Scope, filter: &SessionFilter) -> Result<u64, ViewError> {
+    let (_, index) = select::session_order(filter);
+    count(database, "sessions", index, &select::of_sessions(scope, filter))
+}
+
+/// A page of runs.
+pub(crate) fn runs(
+    database: Database<'_>,
+    scope: &Scope,
+    filter: &RunFilter,
+    paging: Paging,
+) -> Result<Page<RunRow>, ViewError> {
+    let list = List { table: "runs", columns: RUN_COLUMNS, order: select::run_order(filter), index: "" };
+    list.page(database, select::of_runs(scope, filter), paging, run_row)
+}
+
+/// How many runs.
+pub(crate) fn count_runs(database: Database<'_>, scope: &Scope, filter: &RunFilter) -> Result<u64, ViewError> {
+    count(database, "runs", "", &select::of_runs(scope, filter))
+}
+
+/// A list that is cut into pages.
+struct List {
+    table: &'static str,
+    columns: &'static str,
+    order: &'static str,
+    index: &'static str,
+}
+
+impl List {
+    /// Finds the page's rows by index first and reads only those whole.
+    fn page<T>(
+        &self,
+        database: Database<'_>,
+        conditions: Conditions,
+        paging: Paging,
+        map: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Page<T>, ViewError> {
+        let Self { table, columns, order, index } = self;
+        let (limit, offset) = select::limit_and_offset(paging);
+        database.transaction(TransactionBehavior::Deferred, || {
+            let total = count(database, table, index, &conditions)?;
+            if offset >= total {
+                return Ok(Page { items: Vec::new(), total });
+            }
+            let sql = format!(
+                "SELECT {columns} FROM {table} WHERE rowid IN
+                 (SELECT rowid FROM {table}{index}{} {order} LIMIT ? OFFSET ?) {order}",
+                conditions.sql()
+            );
+            let mut values = conditions.values;
+            values.extend([Value::Integer(integer(limit)), Value::Integer(integer(offset))]);
+            Ok(Page { items: database.query(&sql, params_from_iter(values), map)?, total })
+        })
+    }
+}
+
+fn count(database: Database<'_>, table: &str, index: &str, conditions: &Conditions) -> Result<u64, ViewError> {
+    let sql = format!("SELECT count(*) FROM {table}{index}{}", conditions.sql());
+    let total = database.first(&sql, params_from_iter(&conditions.values), |row| unsigned(row, 0))?;
+    Ok(total.unwrap_or_default())
+}
+
+/// One session.
+pub(crate) fn session(
+    database: Database<'_>,
+    scope: &Scope,
+    session: &SessionId,
+) -> Result<Option<SessionRow>, ViewError> {
+    let mut conditions = Conditions::within(scope);
+    conditions.and("session_id = ?", session.as_str());
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions{}", conditions.sql());
+    database.first(&sql, params_from_iter(conditions.values), session_row)
+}
+
+/// All runs of a session in order, each complete.
+pub(crate) fn session_runs(
+    database: Database<'_>,
+    scope: &Scope,
+    filter: &RunFilter,
+) -> Result<Vec<RunRow>, ViewError> {
+    let conditions = select::of_runs(scope, filter);
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs{} ORDER BY run_index, run_id", conditions.sql());
+    database.transaction(TransactionBehavior::Deferred, || {
+        let rows = database.query(&sql, params_from_iter(conditions.values), run_row)?;
+        rows.into_iter().map(|row| complete(database, row)).collect()
+    })
+}
+
+/// One run, complete.
+pub(crate) fn run(database: Database<'_>, scope: &Scope, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+    let conditions = of_run(scope, run);
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs{}", conditions.sql());
+    database.transaction(TransactionBehavior::Deferred, || {
+        let row = database.first(&sql, params_from_iter(conditions.values), run_row)?;
+        row.map(|row| complete(database, row)).transpose()
+    })
+}
+
+fn of_run(scope: &Scope, run: &RunId) -> Conditions {
+    let mut conditions = Conditions::within(scope);
+    conditions.and("runs.run_id = ?", run.as_str());
+    conditions
+}
+
+/// What a run's events tell, while its row does not.
+fn complete(mut database: Database<'_>, mut row: RunRow) -> Result<RunRow, ViewError> {
+    if row.status.is_end() {
+        return Ok(row);
+    }
+    let events = database.run_events(&row.run_id)?;
+    if let Some(view) = RunView::from_rows(&events)? {
+        let spec = database.component(&view.queued.agent_id, &view.queued.agent_version)?;
+        row.complete(&view, spec.as_ref());
+    }
+    Ok(row)
+}
+
+/// Where a run is.
+pub(crate) fn run_status(database: Database<'_>, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
+    let conditions = of_run(scope, run);
+    let sql = format!("SELECT status FROM runs{}", conditions.sql());
+    database.first(&sql, params_from_iter(conditions.values), |row| status(row, 0))
+}
+
+/// The events of a run after a sequence.
+pub(crate) fn run_events(
+    database: Database<'_>,
+    scope: &Scope,
+    run: &RunId,
+    after_seq: Option<u64>,
+) -> Result<Vec<RunEventRow>, ViewError> {
+    let mut conditions = of_run(scope, run);
+    conditions.and("run_events.seq > ?", after_seq.map_or(-1, integer));
+    let sql = format!(
+        "SELECT {RUN_EVENT_COLUMNS} FROM runs JOIN run_events ON run_events.run_id = runs.run_id{} ORDER BY seq",
+        conditions.sql()
+    );
+    database.query(&sql, params_from_iter(conditions.values), run_event_row)
+}
+
+/// All rows.
+pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
+    let all = |columns: &str, table: &str, order: &str| format!("SELECT {columns} FROM {table} ORDER BY {order}");
+    let event_columns = format!("{RUN_EVENT_COLUMNS}, run_events.run_id");
+    database.transaction(TransactionBehavior::Deferred, || {
+        Ok(Dump {
+            sessions: database.query(&all(SESSION_COLUMNS, "sessions", "session_id"), [], session_row)?,
+            runs: database.query(&all(RUN_COLUMNS, "runs", "run_id"), [], run_row)?,
+            run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), [], |row| {
+                Ok((RunId::trusted(row.get_ref(4)?.as_str()?), run_event_row(row)?))
+            })?,
+            components: components(database)?,
+        })
+    })
+}
+
+fn components(database: Database<'_>) -> Result<Vec<(AgentId, String, serde_json::Value)>, ViewError> {
+    let sql = "SELECT agent_id, version, spec FROM components ORDER BY agent_id, version";
+    database.query(sql, params![], |row| {
+        let spec = super::values::json(row, 2)?.unwrap_or_default();
+        Ok((AgentId::trusted(row.get_ref(0)?.as_str()?), row.get(1)?, spec))
+    })
+}

@@ -1,0 +1,178 @@
+//! Rows of the tables: written by the folds, read by them and by the queries.
+
+use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use rusqlite::{Row, params};
+
+use super::{
+    database::Database,
+    values::{id, integer, json, status, unsigned},
+};
+use crate::{
+    ViewError,
+    fold::Rows,
+    query::{RunEventRow, RunRow, SessionRow},
+};
+
+/// The columns that [`session_row`] reads.
+pub(super) const SESSION_COLUMNS: &str = "sessions.session_id, session_type, agent_id, user_id, session_data, metadata, \
+     summary, created_at, updated_at, first_message";
+
+/// The columns that [`run_row`] reads.
+pub(super) const RUN_COLUMNS: &str = "runs.run_id, runs.session_id, run_type, agent_id, user_id, parent_run_id, status, \
+     run_index, run_data, created_at, updated_at";
+
+/// The columns that [`run_event_row`] reads.
+pub(super) const RUN_EVENT_COLUMNS: &str = "run_events.seq, run_events.at, run_events.type, run_events.data";
+
+/// Reads [`SESSION_COLUMNS`].
+pub(super) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        session_id: SessionId::trusted(row.get_ref(0)?.as_str()?),
+        session_type: row.get(1)?,
+        agent_id: row.get(2)?,
+        user_id: id(row, 3, UserId::trusted)?,
+        session_data: json(row, 4)?.unwrap_or_default(),
+        metadata: json(row, 5)?,
+        summary: json(row, 6)?,
+        created_at: row.get(7)?,
+        updated_at: row.get(8)?,
+        first_message: row.get(9)?,
+    })
+}
+
+/// Reads [`RUN_COLUMNS`].
+pub(super) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        run_id: RunId::trusted(row.get_ref(0)?.as_str()?),
+        session_id: SessionId::trusted(row.get_ref(1)?.as_str()?),
+        run_type: row.get(2)?,
+        agent_id: row.get(3)?,
+        user_id: id(row, 4, UserId::trusted)?,
+        parent_run_id: id(row, 5, RunId::trusted)?,
+        status: status(row, 6)?,
+        run_index: unsigned(row, 7)?,
+        run_data: json(row, 8)?.unwrap_or_default(),
+        created_at: row.get(9)?,
+        updated_at: row.get(10)?,
+    })
+}
+
+/// Reads [`RUN_EVENT_COLUMNS`].
+pub(super) fn run_event_row(row: &Row<'_>) -> rusqlite::Result<RunEventRow> {
+    Ok(RunEventRow { seq: unsigned(row, 0)?, at: row.get(1)?, kind: row.get(2)?, data: row.get(3)? })
+}
+
+const PUT_SESSION: &str = "
+    INSERT INTO sessions (session_id, session_type, agent_id, user_id, created_at, updated_at, title_folded,
+                          first_message, metadata, summary, session_data)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (session_id) DO UPDATE SET
+        session_type = ?2, agent_id = ?3, user_id = ?4, created_at = ?5, updated_at = ?6, title_folded = ?7,
+        first_message = ?8, metadata = ?9, summary = ?10, session_data = ?11";
+
+const PUT_RUN: &str = "
+    INSERT INTO runs (run_id, session_id, run_type, agent_id, user_id, parent_run_id, status, run_index,
+                      created_at, updated_at, run_data)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (run_id) DO UPDATE SET status = ?7, updated_at = ?10, run_data = ?11";
+
+impl Rows for Database<'_> {
+    fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
+        let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE session_id = ?1");
+        self.first(&sql, params![session.as_str()], session_row)
+    }
+
+    fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError> {
+        self.execute(
+            PUT_SESSION,
+            params![
+                row.session_id.as_str(),
+                row.session_type,
+                row.agent_id,
+                row.user_id.as_ref().map(UserId::as_str),
+                row.created_at,
+                row.updated_at,
+                row.title().unwrap_or_default().to_lowercase(),
+                row.first_message,
+                row.metadata.as_ref().map(ToString::to_string),
+                row.summary.as_ref().map(ToString::to_string),
+                row.session_data.to_string(),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn delete_session(&mut self, session: &SessionId) -> Result<(), ViewError> {
+        let session = params![session.as_str()];
+        self.execute(
+            "DELETE FROM run_events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)",
+            session,
+        )?;
+        self.execute("DELETE FROM runs WHERE session_id = ?1", session)?;
+        self.execute("DELETE FROM sessions WHERE session_id = ?1", session)?;
+        Ok(())
+    }
+
+    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+        let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?1");
+        self.first(&sql, params![run.as_str()], run_row)
+    }
+
+    /// Only the status, the time and the data of a run ever change, so that only the index on the status is
+    /// written again.
+    fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
+        self.execute(
+            PUT_RUN,
+            params![
+                row.run_id.as_str(),
+                row.session_id.as_str(),
+                row.run_type,
+                row.agent_id,
+                row.user_id.as_ref().map(UserId::as_str),
+                row.parent_run_id.as_ref().map(RunId::as_str),
+                row.status.as_str(),
+                integer(row.run_index),
+                row.created_at,
+                row.updated_at,
+                row.run_data.to_string(),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
+        let sql = format!("SELECT {RUN_EVENT_COLUMNS} FROM run_events WHERE run_id = ?1 ORDER BY seq");
+        self.query(&sql, params![run.as_str()], run_event_row)
+    }
+
+    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
+        self.execute(
+            "INSERT INTO run_events (session_id, run_id, seq, at, type, data)
+             SELECT session_id, run_id, ?2, ?3, ?4, ?5 FROM runs WHERE run_id = ?1",
+            params![run.as_str(), integer(event.seq), event.at, event.kind, event.data],
+        )?;
+        Ok(())
+    }
+
+    fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
+        let sql = "SELECT spec FROM components WHERE agent_id = ?1 AND version = ?2";
+        let json: Option<String> = self.first(sql, params![agent.as_str(), version], |row| row.get(0))?;
+        let bad = |error: serde_json::Error| ViewError::BadRow {
+            row: format!("components {agent} {version}").into(),
+            reason: error.to_string().into(),
+        };
+        json.map(|json| serde_json::from_str(&json).map_err(bad)).transpose()
+    }
+
+    fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
+        let json = serde_json::to_string(spec).map_err(|error| ViewError::BadRow {
+            row: format!("components {} {version}", spec.id).into(),
+            reason: error.to_string().into(),
+        })?;
+        self.execute(
+            "INSERT OR REPLACE INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)",
+            params![spec.id.as_str(), version, json],
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Opening the file: is it ours, of this log, of a schema that we know? Versioned migrations run here.
+
+use std::path::{Path, PathBuf};
+
+use reenact_events::{LogId, PartitionId};
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::{
+    database::{Database, view_error},
+    write,
+};
+use crate::{Position, ViewError};
+
+/// Marks a SQLite file as reenact's views ("rnvw").
+const APPLICATION_ID: i64 = 0x726e_7677;
+
+/// The schema, step by step. A step that was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("001_views.sql")];
+
+/// Below this, a checkpoint beside a write can lose committed pages.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// What a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The views of the log.
+    Views,
+    /// Views of another log, or of one with another number of partitions.
+    OfAnotherLog,
+}
+
+/// Opens a connection with the settings that all have. Reads once, so that the connection holds on to its
+/// file and its write-ahead log from here on, whatever happens to their names.
+pub(crate) fn connect(path: &Path) -> Result<Connection, ViewError> {
+    let connection = Connection::open(path).map_err(|error| view_error(path, &error))?;
+    Database { connection: &connection, path }.batch(
+        "PRAGMA busy_timeout = 5000;
+         PRAGMA synchronous = NORMAL;
+         PRAGMA cache_size = -16000;
+         PRAGMA journal_size_limit = 67108864;
+         SELECT count(*) FROM sqlite_schema;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Brings the file to the newest schema and says whose views it holds.
+pub(crate) fn prepare(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Content, ViewError> {
+    if rusqlite::version_number() < SQLITE_VERSION_MIN {
+        return Err(ViewError::OldSqlite { found: rusqlite::version() });
+    }
+    let found = version(database)?;
+    let known = integer_of(MIGRATIONS.len());
+    if found > known {
+        return Err(ViewError::NewerSchema { path: database.path.to_owned(), found, known });
+    }
+    database.batch("PRAGMA journal_mode = WAL;")?;
+    migrate(database, found)?;
+    adopt(database, log_id, partitions)
+}
+
+fn integer_of(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The schema of the file; 0 when it is empty.
+fn version(database: Database<'_>) -> Result<i64, ViewError> {
+    let number = |sql| Ok(database.first(sql, [], |row| row.get::<_, i64>(0))?.unwrap_or_default());
+    if number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(0);
+    }
+    if number("PRAGMA application_id")? != APPLICATION_ID {
+        return Err(ViewError::Foreign { path: database.path.to_owned() });
+    }
+    number("PRAGMA user_version")
+}
+
+fn migrate(database: Database<'_>, found: i64) -> Result<(), ViewError> {
+    let first = usize::try_from(found).unwrap_or_default();
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(first) {
+        let version = integer_of(index) + 1;
+        database.transaction(TransactionBehavior::Immediate, || {
+            database.batch(migration)?;
+            database.batch(&format!(
+                "PRAGMA application_id = {APPLICATION_ID};
+                 PRAGMA user_version = {version};
+                 INSERT INTO schema_versions (table_name, version, created_at)
+                 SELECT name, {version}, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') FROM sqlite_schema WHERE type = 'table'
+                 ON CONFLICT (table_name) DO UPDATE SET version = excluded.version, updated_at = excluded.created_at;"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Compares the log that the positions are of with ours; an empty file becomes ours.
+fn adopt(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Content, ViewError> {
+    let sql = "SELECT partition, log_id FROM projection_position WHERE projection = ?1 ORDER BY partition";
+    let known: Vec<(u32, String)> =
+        database.query(sql, params![write::PROJECTION], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let ours: Vec<_> = (0..partitions).map(|partition| (partition, log_id.to_string())).collect();
+    if known == ours {
+        return Ok(Content::Views);
+    }
+    if !known.is_empty() {
+        return Ok(Content::OfAnotherLog);
+    }
+    database.transaction(TransactionBehavior::Immediate, || {
+        for partition in (0..partitions).map(PartitionId) {
+            write::insert_position(database, log_id, Position::start(partition))?;
+        }
+        Ok(Content::Views)
+    })
+}
+
+/// The file and what SQLite keeps beside it.
+fn files(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
+/// Deletes the file and what SQLite keeps beside it. No connection may be open.
+pub(crate) fn discard(path: &Path) -> Result<(), ViewError> {
+    for file in files(path) {
+        match std::fs::remove_file(&file) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let reason = format!("`{}` cannot be deleted: {error}", file.display()).into();
+                return Err(ViewError::Unusable { path: path.to_owned(), reason });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Filters as SQL. The one place where a scope becomes a condition, so that no query can forget it.
+
+use rusqlite::types::Value;
+
+use crate::query::{Order, Paging, RunFilter, Scope, SessionFilter, SessionSort};
+
+/// The most items that a page has.
+pub(crate) const LIMIT_MAX: u64 = 1000;
+
+/// A `WHERE` with its values.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    sql: String,
+    /// The values, in the order of their question marks.
+    pub(super) values: Vec<Value>,
+}
+
+impl Conditions {
+    /// What the scope lets through: a user's own and what nobody owns.
+    pub(super) fn within(scope: &Scope) -> Self {
+        let mut conditions = Self { sql: " WHERE true".to_owned(), values: Vec::new() };
+        if let Scope::User(user) = scope {
+            conditions.and("owner IN (?, '')", user.as_str());
+        }
+        conditions
+    }
+
+    /// Narrows to where `condition` holds, which has one question mark for `value`.
+    pub(super) fn and(&mut self, condition: &str, value: impl Into<BoundValue>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(condition);
+        self.values.push(value.into().0);
+    }
+
+    fn and_some<T: Into<BoundValue>>(&mut self, condition: &str, value: Option<T>) {
+        if let Some(value) = value {
+            self.and(condition, value);
+        }
+    }
+
+    /// As SQL.
+    pub(super) fn sql(&self) -> &str {
+        &self.sql
+    }
+}
+
+/// What can stand for a question mark.
+pub(super) struct BoundValue(Value);
+
+impl From<&str> for BoundValue {
+    fn from(text: &str) -> Self {
+        Self(Value::Text(text.to_owned()))
+    }
+}
+
+impl From<i64> for BoundValue {
+    fn from(number: i64) -> Self {
+        Self(Value::Integer(number))
+    }
+}
+
+/// The sessions that the filter names.
+pub(super) fn of_sessions(scope: &Scope, filter: &SessionFilter) -> Conditions {
+    let mut conditions = Conditions::within(scope);
+    conditions.and_some("session_type = ?", filter.session_type.as_deref());
+    conditions.and_some("agent_id = ?", filter.component_id.as_deref());
+    conditions.and_some("owner = ?", filter.user_id.as_ref().map(|user| user.as_str()));
+    let name = filter.name.as_ref().map(|name| name.to_lowercase());
+    conditions.and_some("instr(title_folded, ?) > 0", name.as_deref());
+    conditions
+}
+
+/// How the sessions are sorted, and the index that a search by name reads from end to end.
+pub(super) fn session_order(filter: &SessionFilter) -> (&'static str, &'static str) {
+    let order = match (filter.sort, filter.order) {
+        (SessionSort::CreatedAt, Order::Ascending) => " ORDER BY created_at, session_id",
+        (SessionSort::CreatedAt, Order::Descending) => " ORDER BY created_at DESC, session_id DESC",
+        (SessionSort::UpdatedAt, Order::Ascending) => " ORDER BY updated_at, session_id",
+        (SessionSort::UpdatedAt, Order::Descending) => " ORDER BY updated_at DESC, session_id DESC",
+    };
+    let index = if filter.name.is_some() { " INDEXED BY sessions_by_title" } else { "" };
+    (order, index)
+}
+
+/// The runs that the filter names.
+pub(super) fn of_runs(scope: &Scope, filter: &RunFilter) -> Conditions {
+    let mut conditions = Conditions::within(scope);
+    conditions.and_some("session_id = ?", filter.session_id.as_ref().map(|session| session.as_str()));
+    conditions.and_some("agent_id = ?", filter.agent_id.as_deref());
+    conditions.and_some("owner = ?", filter.user_id.as_ref().map(|user| user.as_str()));
+    conditions.and_some("created_at >= ?", filter.created_after);
+    conditions.and_some("created_at <= ?", filter.created_before);
+    if !filter.statuses.is_empty() {
+        let marks = vec!["?"; filter.statuses.len()].join(", ");
+        conditions.sql.push_str(&format!(" AND status IN ({marks})"));
+        conditions.values.extend(filter.statuses.iter().map(|status| Value::Text(status.as_str().to_owned())));
+    }
+    conditions
+}
+
+/// Newest first; within a session by place, which a clock that was set back cannot change.
+pub(super) fn run_order(filter: &RunFilter) -> &'static str {
+    match filter.session_id {
+        Some(_) => " ORDER BY run_index DESC, run_id DESC",
+        None => " ORDER BY created_at DESC, run_index DESC, run_id DESC",
+    }
+}
+
+/// `LIMIT` and `OFFSET`; pages count from 1, and no number is too large.
+pub(super) fn limit_and_offset(paging: Paging) -> (u64, u64) {
+    let limit = paging.limit.clamp(1, LIMIT_MAX);
+    (limit, paging.page.saturating_sub(1).saturating_mul(limit))
+}

@@ -1,0 +1,215 @@
+//! Following a real log: nothing is skipped, nothing waits, nothing is folded twice.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use reenact_events::{
+    Batch, BatchId, CommitOutcome, EventLog, Lease, LogId, MemoryLog, NewEvent, NodeId, Offset, PartitionId, Timestamp,
+};
+use reenact_projections::{MemoryViews, Position, ViewError, Views, query::Scope};
+
+use crate::{
+    generator,
+    history::{History, LOG, run},
+};
+
+const P: PartitionId = PartitionId(0);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn memory_log() -> Arc<MemoryLog> {
+    Arc::new(MemoryLog::new(LOG, 1, Arc::new(Still)))
+}
+
+struct Still;
+
+impl reenact_events::Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+async fn claim(log: &MemoryLog) -> Lease {
+    log.claim(P, NodeId::trusted("n")).await.expect("claims")
+}
+
+/// Commits the events, a few a batch, and returns the last one's offset.
+async fn commit(log: &MemoryLog, lease: &Lease, events: &[NewEvent]) -> Offset {
+    let mut last = lease.claim_offset();
+    for (number, events) in events.chunks(3).enumerate() {
+        let id = reenact_events::ids::derived("batch", &[&last.to_string(), &number.to_string()]);
+        let batch = Batch { id: BatchId(id), events: events.to_vec(), forwards: Vec::new(), next_command: None };
+        match log.commit(lease, &batch).await {
+            CommitOutcome::Committed(committed) => last = committed.offsets.last().copied().unwrap_or(last),
+            other => panic!("{other:?}"),
+        }
+    }
+    last
+}
+
+fn events(history: &History) -> Vec<NewEvent> {
+    history.partition(0).iter().map(|recorded| recorded.event.clone()).collect()
+}
+
+fn follow(views: &Views, log: &Arc<MemoryLog>) -> tokio::task::JoinHandle<ViewError> {
+    let (views, log) = (views.clone(), log.clone());
+    tokio::spawn(async move { views.follow(log, P, |_| {}).await })
+}
+
+/// What the log's events come to, folded in memory.
+fn expected(log: &MemoryLog) -> MemoryViews {
+    let mut views = MemoryViews::new();
+    views.apply(Position::start(P), &log.recorded(P)).expect("folds");
+    views
+}
+
+#[tokio::test]
+async fn what_is_committed_is_read_after_waiting_for_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let mut history = History::new(1);
+    history.create("s", None);
+    let first = commit(&log, &lease, &events(&history)).await;
+    let follower = follow(&views, &log);
+    views.wait_for(P, first, PATIENCE).await.expect("catches up");
+    let known = events(&history).len();
+    for number in 0..20 {
+        history.queue("s", &format!("run-{number}"), number, None, "hello");
+        let new = events(&history).split_off(known + usize::try_from(number).expect("small"));
+        let offset = commit(&log, &lease, &new).await;
+        views.wait_for(P, offset, PATIENCE).await.expect("follows");
+        let row = views.run(&Scope::Anyone, &run(&format!("run-{number}"))).await.expect("reads");
+        assert!(row.is_some());
+        assert!(views.position(P) > offset);
+    }
+    assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump());
+    follower.abort();
+}
+
+#[tokio::test]
+async fn a_wait_in_vain_says_how_far_the_view_is() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let error = views.wait_for(P, Offset(u64::MAX), Duration::from_millis(1)).await.expect_err("lags");
+    assert_eq!((error.position, error.wanted), (Offset(0), Offset(u64::MAX)));
+    let error = views.wait_for(PartitionId(9), Offset(0), PATIENCE).await.expect_err("has no such partition");
+    assert_eq!(error.partition, PartitionId(9));
+}
+
+#[tokio::test]
+async fn stopping_and_following_again_at_any_point_folds_every_event_once() {
+    for seed in 0..20 {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("views.db");
+        let log = memory_log();
+        let lease = claim(&log).await;
+        let last = commit(&log, &lease, &events(&generator::history(seed, 1, 120))).await;
+        let mut stop_at = 1 + seed;
+        loop {
+            let views = Views::open(&path, LOG, 1).expect("opens");
+            let follower = follow(&views, &log);
+            if stop_at > last.0 {
+                views.wait_for(P, last, PATIENCE).await.expect("catches up");
+                assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump(), "seed {seed}");
+                follower.abort();
+                break;
+            }
+            views.wait_for(P, Offset(stop_at), PATIENCE).await.expect("catches up");
+            follower.abort();
+            stop_at = views.position(P).0 + 40;
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_two_followers_one_is_told_and_no_row_is_folded_twice() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("views.db");
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let all = events(&generator::history(4, 1, 120));
+    let (one, other) = (Views::open(&path, LOG, 1).expect("opens"), Views::open(&path, LOG, 1).expect("opens"));
+    let (first, second) = (follow(&one, &log), follow(&other, &log));
+    let committing = async {
+        for chunk in all.chunks(3) {
+            commit(&log, &lease, chunk).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    committing.await;
+    let last = log.recorded(P).last().expect("has events").offset;
+    let (error, winner) = tokio::select! {
+        error = first => (error.expect("ends"), &other),
+        error = second => (error.expect("ends"), &one),
+    };
+    assert!(matches!(error, ViewError::Overtaken { .. }), "{error}");
+    winner.wait_for(P, last, PATIENCE).await.expect("catches up");
+    assert_eq!(winner.dump().await.expect("dumps"), expected(&log).dump());
+}
+
+#[tokio::test]
+async fn views_that_are_ahead_of_a_restored_log_are_folded_anew() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    generator::history(1, 1, 120).fold_into(&views).await;
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let last = commit(&log, &lease, &events(&generator::history(2, 1, 10))).await;
+    let error = follow(&views, &log).await.expect("ends");
+    assert!(matches!(error, ViewError::Diverged { .. }), "{error}");
+    let follower = follow(&views, &log);
+    views.wait_for(P, last, PATIENCE).await.expect("catches up");
+    assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump());
+    follower.abort();
+}
+
+#[tokio::test]
+async fn views_of_another_past_are_folded_anew() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    generator::history(1, 1, 10).fold_into(&views).await;
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let last = commit(&log, &lease, &events(&generator::history(2, 1, 120))).await;
+    let error = follow(&views, &log).await.expect("ends");
+    assert!(matches!(error, ViewError::Diverged { .. }), "{error}");
+    let follower = follow(&views, &log);
+    views.wait_for(P, last, PATIENCE).await.expect("catches up");
+    assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump());
+    follower.abort();
+}
+
+#[tokio::test]
+async fn another_log_is_not_followed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LogId(uuid::Uuid::from_u128(1)), 1).expect("opens");
+    let error = follow(&views, &memory_log()).await.expect("ends");
+    assert!(matches!(error, ViewError::OtherLog { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn progress_counts_every_event() {
+    let folder = tempfile::tempdir().expect("folder");
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let last = commit(&log, &lease, &events(&generator::history(6, 1, 400))).await;
+    let counted = Arc::new(AtomicU64::new(0));
+    let follower = {
+        let (views, log, counted) = (views.clone(), log.clone(), counted.clone());
+        tokio::spawn(
+            async move { views.follow(log, P, |progress| counted.store(progress.events, Ordering::Relaxed)).await },
+        )
+    };
+    views.wait_for(P, last, PATIENCE).await.expect("catches up");
+    tokio::task::yield_now().await;
+    assert_eq!(counted.load(Ordering::Relaxed), log.recorded(P).len() as u64);
+    assert!(views.lag(P) <= 1, "{}", views.lag(P));
+    follower.abort();
+}

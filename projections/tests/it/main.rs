@@ -1,0 +1,11 @@
+//! The views as their users meet them: real files, real logs, the rules by name.
+
+mod expand;
+mod follow;
+mod generator;
+mod history;
+mod opening;
+mod pages;
+mod refold;
+mod rows;
+mod scope;
