@@ -1,1 +1,11 @@
-//! x
+//! The program `reenact`: HTTP API, command line, configuration and the wiring of the rooms.
+//!
+//! This is the only place that picks implementations ([`wiring`]) and the only one that knows sockets,
+//! signals and environment variables. It holds no rule of the domain: handlers turn a request into a
+//! command or a query and the answer into JSON.
+//!
+//! Read in this order: [`config`], [`wiring`], [`http`], [`cli`].
+
+pub mod config;
+pub mod http;
+pub mod wiring;

@@ -1,0 +1,99 @@
+//! All routes in one list, with what lies around them.
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    cors::{AllowHeaders, AllowOrigin, CorsLayer, ExposeHeaders},
+    normalize_path::NormalizePath,
+};
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    about, agents, docs,
+    error::{ApiError, panicked},
+    position::POSITION,
+    runs::{cancel, list, proceed, read, resume, start},
+    sessions,
+    state::App,
+};
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "reenact",
+    description = "Event-sourced agents behind AgentOS's API. Lists have pages from 1; an answer that wrote or read \
+                   carries `Reenact-Position`, which a later request may send back to read at least that.",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct Description;
+
+fn described() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(about::home))
+        .routes(routes!(about::health))
+        .routes(routes!(about::ready))
+        .routes(routes!(about::info))
+        .routes(routes!(about::config))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::one))
+        .routes(routes!(agents::teams))
+        .routes(routes!(agents::workflows))
+        .routes(routes!(start::start, read::of_session))
+        .routes(routes!(read::one))
+        .routes(routes!(cancel::cancel))
+        .routes(routes!(resume::resume))
+        .routes(routes!(proceed::proceed))
+        .routes(routes!(list::all))
+        .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
+        .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))
+        .routes(routes!(sessions::change::rename))
+        .routes(routes!(sessions::runs::whole))
+        .routes(routes!(sessions::runs::previews))
+        .routes(routes!(sessions::runs::one))
+}
+
+/// The API's description, as `/openapi.json` serves it.
+#[must_use]
+pub fn description() -> utoipa::openapi::OpenApi {
+    described().split_for_parts().1
+}
+
+/// The service: routes, errors as JSON, panics caught, trailing slashes stripped, other origins allowed.
+///
+/// Trailing slashes are stripped around the router and not in it: a layer in it runs after routing.
+#[must_use]
+pub fn service(app: App, cors_origins: &[String]) -> NormalizePath<Router> {
+    let (routes, description) = described().split_for_parts();
+    let router = routes
+        .merge(docs::routes(description))
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(cors(cors_origins))
+        .with_state(app);
+    NormalizePath::trim_trailing_slash(router)
+}
+
+async fn no_such_route() -> ApiError {
+    ApiError::not_found("Not Found")
+}
+
+async fn no_such_method(request: Request) -> Response {
+    let detail = format!("Method Not Allowed: {} {}", request.method(), request.uri().path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, detail).into_response()
+}
+
+fn cors(origins: &[String]) -> CorsLayer {
+    let allowed: Vec<_> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    let origin = if allowed.is_empty() { AllowOrigin::any() } else { AllowOrigin::list(allowed) };
+    CorsLayer::new()
+        .allow_origin(origin)
+        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(ExposeHeaders::list([POSITION, header::RETRY_AFTER]))
+}

@@ -1,0 +1,61 @@
+//! `GET /runs`: runs of all sessions, newest first. Ours; AgentOS lists runs of one session only.
+
+use std::time::Instant;
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use reenact_events::SessionId;
+use reenact_projections::query::{Page, RunFilter};
+
+use super::read::statuses;
+use crate::http::{
+    error::{ApiError, ErrorBody},
+    fields::Query,
+    paging::{Listed, listed, paging},
+    position::After,
+    scope::caller,
+    shapes::RunPreview,
+    state::Ready,
+};
+
+/// Runs of all sessions.
+#[utoipa::path(
+    get, path = "/runs", tag = "Runs", operation_id = "list_runs",
+    params(
+        ("agent_id" = Option<String>, Query, description = "Of this agent"),
+        ("session_id" = Option<String>, Query, description = "Of this session"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+        ("status" = Option<Vec<String>>, Query, description = "With one of these statuses, in any case"),
+        ("created_after" = Option<i64>, Query, description = "Accepted at or after, epoch seconds"),
+        ("created_before" = Option<i64>, Query, description = "Accepted at or before, epoch seconds"),
+        ("limit" = Option<u64>, Query, description = "Items a page, 1 to 1000, default 20"),
+        ("page" = Option<u64>, Query, description = "Which page, from 1"),
+    ),
+    responses(
+        (status = 200, description = "A page of runs, newest first", body = Listed<RunPreview>),
+        (status = 422, description = "Malformed", body = ErrorBody),
+    )
+)]
+pub async fn all(Ready(services): Ready, Query(query): Query, After(after): After) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    let caller = caller(&query)?;
+    let paging = paging(&query)?;
+    let any = i64::MIN..=i64::MAX;
+    let filter = RunFilter {
+        session_id: query.id("session_id", SessionId::parse)?,
+        agent_id: query.text("agent_id").map(str::to_owned),
+        user_id: None,
+        statuses: Vec::new(),
+        created_after: query.number("created_after", any.clone())?,
+        created_before: query.number("created_before", any)?,
+    };
+    let statuses = statuses(&query)?;
+    let token = services.caught_up(after.as_ref()).await?;
+    let page = match statuses {
+        Some(statuses) => services.views.runs(&caller.scope, &RunFilter { statuses, ..filter }, paging).await?,
+        None => Page { items: Vec::new(), total: 0 },
+    };
+    Ok((token, Json(listed(page, paging, began, |row| RunPreview::of(&row)))).into_response())
+}

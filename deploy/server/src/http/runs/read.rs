@@ -1,0 +1,155 @@
+//! Reading runs of an agent: one, or all of a session.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use reenact_events::{AgentId, RunId, SessionId, event::RunStatus};
+use reenact_projections::{
+    expand,
+    query::{RunFilter, RunRow, Scope},
+};
+use serde_json::Value;
+
+use super::{find, run_not_found, session_not_found};
+use crate::http::{
+    error::{ApiError, ErrorBody},
+    fields::{Fields, PathIds, Query},
+    position::{After, Token},
+    scope::caller,
+    state::{App, READ_WAIT, Ready, Services},
+};
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// One run of an agent.
+#[utoipa::path(
+    get, path = "/agents/{agent_id}/runs/{run_id}", tag = "Agents", operation_id = "get_agent_run",
+    params(
+        ("agent_id" = String, Path, description = "The agent"),
+        ("run_id" = String, Path, description = "The run"),
+        ("session_id" = Option<String>, Query, description = "Its session; a run of another one is not found"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+    ),
+    responses(
+        (status = 200, description = "The RunOutput", body = Object),
+        (status = 404, description = "No such agent or run", body = ErrorBody),
+    )
+)]
+pub async fn one(
+    State(app): State<App>,
+    Ready(services): Ready,
+    path: PathIds,
+    Query(query): Query,
+    After(after): After,
+) -> Result<Response, ApiError> {
+    let caller = caller(&query)?;
+    let session = query.id("session_id", SessionId::parse)?;
+    let token = services.caught_up(after.as_ref()).await?;
+    let (agent, run) = (path.get("agent_id", AgentId::parse)?, path.get("run_id", RunId::parse)?);
+    let found = find(&app, &services, &caller.scope, &agent, &run, session.as_ref()).await?;
+    Ok((token, Json(output(&services, found.row).await?)).into_response())
+}
+
+/// The runs of an agent in a session.
+#[utoipa::path(
+    get, path = "/agents/{agent_id}/runs", tag = "Agents", operation_id = "list_agent_runs",
+    params(
+        ("agent_id" = String, Path, description = "The agent"),
+        ("session_id" = String, Query, description = "The session"),
+        ("status" = Option<String>, Query, description = "Only runs with this status, in any case"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+    ),
+    responses(
+        (status = 200, description = "RunOutputs in the order they were started", body = Vec<Object>),
+        (status = 404, description = "No such agent or session", body = ErrorBody),
+    )
+)]
+pub async fn of_session(
+    State(app): State<App>,
+    Ready(services): Ready,
+    path: PathIds,
+    Query(query): Query,
+    After(after): After,
+) -> Result<Response, ApiError> {
+    let agent = app.agent(&path.get("agent_id", AgentId::parse)?)?;
+    let caller = caller(&query)?;
+    query.required("session_id")?;
+    let session = query.id("session_id", SessionId::parse)?.ok_or_else(session_not_found)?;
+    let statuses = statuses(&query)?;
+    let token = services.caught_up(after.as_ref()).await?;
+    if services.views.session(&caller.scope, &session).await?.is_none() {
+        return Err(session_not_found());
+    }
+    let filter = RunFilter { agent_id: Some(agent.id.to_string()), ..RunFilter::default() };
+    let Some(statuses) = statuses else { return Ok((token, Json(Vec::<Value>::new())).into_response()) };
+    let filter = RunFilter { statuses, ..filter };
+    let mut outputs = Vec::new();
+    for row in services.views.session_runs(&caller.scope, &session, &filter).await? {
+        outputs.push(output(&services, row).await?);
+    }
+    Ok((token, Json(outputs)).into_response())
+}
+
+/// The statuses that a query asks for: empty is any, `None` is one that no run here ever has.
+///
+/// # Errors
+/// 400 when a word is no status.
+pub fn statuses(query: &Fields) -> Result<Option<Vec<RunStatus>>, ApiError> {
+    const ALL: [RunStatus; 6] = [
+        RunStatus::Pending,
+        RunStatus::Running,
+        RunStatus::Paused,
+        RunStatus::Completed,
+        RunStatus::Error,
+        RunStatus::Cancelled,
+    ];
+    let (mut statuses, mut asked) = (Vec::new(), false);
+    for word in query.all("status").filter(|word| !word.is_empty()) {
+        asked = true;
+        match ALL.iter().find(|status| status.as_str().eq_ignore_ascii_case(word)) {
+            Some(status) => statuses.push(*status),
+            None if word.eq_ignore_ascii_case("REGENERATED") => {}
+            None => {
+                let known: Vec<_> = ALL.iter().map(|status| status.as_str()).collect();
+                return Err(ApiError::new(
+                    axum::http::StatusCode::BAD_REQUEST,
+                    format!("`{word}` is no run status; there are {}", known.join(", ")),
+                ));
+            }
+        }
+    }
+    Ok((!asked || !statuses.is_empty()).then_some(statuses))
+}
+
+/// A run's RunOutput with its large texts.
+///
+/// # Errors
+/// When a text cannot be read.
+pub async fn output(services: &Services, mut row: RunRow) -> Result<Value, ApiError> {
+    expand(&mut row.run_data, &*services.blobs).await?;
+    Ok(row.run_data)
+}
+
+/// The answer about a run that has ended or waits: its end is in the log, and soon in the views.
+///
+/// # Errors
+/// When the views do not have it in time.
+pub async fn ended(services: &Services, scope: &Scope, run: &RunId, token: Token) -> Result<Response, ApiError> {
+    let deadline = tokio::time::Instant::now() + READ_WAIT;
+    loop {
+        let row = services.views.run(scope, run).await?;
+        let status = row.as_ref().map(|row| row.status);
+        let settled = status.is_some_and(|status| status.is_end() || status == RunStatus::Paused);
+        match row {
+            Some(row) if settled => return Ok((token, Json(output(services, row).await?)).into_response()),
+            _ if tokio::time::Instant::now() < deadline => tokio::time::sleep(POLL).await,
+            Some(_) => return Err(ApiError::unavailable("the views are behind: read the run again", 1)),
+            // It was deleted while it ran.
+            None => return Err(run_not_found()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `POST /agents/{agent_id}/runs`: starts a run and shows it as the caller wishes, as a stream, as one
+//! answer at the end, or as a ticket.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use reenact_events::{
+    AgentId, Command, CommandBody, CommandId, RawJson, RunId, SessionId, Text, agent::AgentSpec, command::StartRun,
+};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{identity, read};
+use crate::http::{
+    error::{ApiError, ErrorBody},
+    feed::Feed,
+    fields::{Fields, PathIds},
+    form::Form,
+    idempotency::{self, Key},
+    ids,
+    scope::{Caller, caller},
+    shapes::Ticket,
+    state::{App, Ready, Services},
+    stream::{self, CancelOnLeave},
+    uploads,
+};
+
+/// The form that starts a run.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunForm {
+    /// The message, at most 16 MiB unless configured otherwise.
+    pub message: String,
+    /// Show the run as server-sent events; default true.
+    pub stream: Option<bool>,
+    /// Do not wait: the run goes on whether or not anybody watches; default false.
+    pub background: Option<bool>,
+    /// The session; a new one when absent.
+    pub session_id: Option<String>,
+    /// Whose run it is.
+    pub user_id: Option<String>,
+    /// A JSON object for the caller's own use.
+    pub metadata: Option<String>,
+    /// A JSON object: the state of a session that this run creates.
+    pub session_state: Option<String>,
+    /// Files, at most 32 MiB each unless configured otherwise.
+    #[schema(format = Binary)]
+    pub files: Option<Vec<String>>,
+}
+
+/// Fields that change what a run does and that this version does not know: ignoring them would give a wrong
+/// answer without a word.
+const NOT_HERE: [&str; 5] = ["output_schema", "dependencies", "knowledge_filters", "factory_input", "version"];
+/// Keys of the metadata that belong to the runtime; a client's are dropped.
+const RESERVED_METADATA: [&str; 3] = ["agno_component_version", "agno_dispatch_chain", "agno_dispatch_depth"];
+
+/// How the caller wants to see the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wish {
+    stream: bool,
+    background: bool,
+}
+
+/// Starts a run.
+#[utoipa::path(
+    post, path = "/agents/{agent_id}/runs", tag = "Agents", operation_id = "create_agent_run",
+    params(
+        ("agent_id" = String, Path, description = "The agent"),
+        ("Idempotency-Key" = Option<String>, Header, description = "One key, one run: a repeat gets the first run"),
+    ),
+    request_body(content = RunForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, description = "`stream=true`: the run's events; `stream=false`: its RunOutput when it has ended or waits", content_type = "text/event-stream", body = String),
+        (status = 202, description = "`background=true`, `stream=false`: accepted and durable", body = Ticket),
+        (status = 404, description = "No such agent, or the session is another user's", body = ErrorBody),
+        (status = 409, description = "The idempotency key was used for something else", body = ErrorBody),
+        (status = 413, description = "Too large", body = ErrorBody),
+        (status = 422, description = "Malformed", body = ErrorBody),
+        (status = 429, description = "The queue is full; `Retry-After` says when to ask again", body = ErrorBody),
+        (status = 503, description = "Not now; `Retry-After` says when to ask again", body = ErrorBody),
+    )
+)]
+pub async fn start(
+    State(app): State<App>,
+    Ready(services): Ready,
+    path: PathIds,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response, ApiError> {
+    let agent = app.agent(&path.get("agent_id", AgentId::parse)?)?;
+    let caller = caller(&form.fields)?;
+    let wish = Wish { stream: form.fields.truth("stream", true)?, background: form.fields.truth("background", false)? };
+    let key = idempotency::key(&headers, &caller)?;
+    let request = Request::read(&app, &services, &form, agent, wish, key.as_ref()).await?;
+    let Some(key) = key else {
+        return begin(app, services, caller, request, wish).await;
+    };
+    // Repeats wait for each other, so that of fifty at once one starts the run and the others find it.
+    let _turn = key.turn().await;
+    match idempotency::first_run(&services, &key, &request.run_id, &request.start).await? {
+        Some(row) => show_first(app, services, caller, request, row, wish).await,
+        None => begin(app, services, caller, request, wish).await,
+    }
+}
+
+/// A run as it is asked for, with the ids that it will have.
+struct Request {
+    command_id: CommandId,
+    run_id: RunId,
+    start: StartRun,
+}
+
+impl Request {
+    async fn read(
+        app: &App,
+        services: &Services,
+        form: &Form,
+        agent: Arc<AgentSpec>,
+        wish: Wish,
+        key: Option<&Key>,
+    ) -> Result<Self, ApiError> {
+        let fields = &form.fields;
+        let message = message(form)?;
+        if let Some(name) = NOT_HERE.iter().find(|name| fields.text(name).is_some()) {
+            return Err(fields.fault(name, "not_supported", format!("`{name}` is not in this version: leave it out")));
+        }
+        let session_id = fields.id("session_id", SessionId::parse)?;
+        let metadata = metadata(fields)?;
+        let session_state = fields.object("session_state")?;
+        let command_id = key.map_or_else(ids::command, Key::command_id);
+        let session_id = session_id.or_else(|| key.map(Key::session_id)).unwrap_or_else(ids::session);
+        let media = uploads::store(form, app.limits().file, &*services.blobs).await?;
+        let input = Text::keep(message, &*services.blobs).await?;
+        let start = StartRun {
+            session_id,
+            agent,
+            input,
+            media,
+            metadata,
+            session_state,
+            stream: wish.stream,
+            background: wish.background,
+        };
+        Ok(Self { run_id: RunId::of_command(&command_id), command_id, start })
+    }
+}
+
+/// The message; files alone are a message too.
+fn message(form: &Form) -> Result<&str, ApiError> {
+    if form.files.is_empty() { form.fields.required("message") } else { Ok(form.fields.text("message").unwrap_or("")) }
+}
+
+fn metadata(fields: &Fields) -> Result<Option<RawJson>, ApiError> {
+    let Some(raw) = fields.object("metadata")? else { return Ok(None) };
+    let mut value = raw.value();
+    let Value::Object(object) = &mut value else { return Ok(Some(raw)) };
+    let before = object.len();
+    object.retain(|key, _| !RESERVED_METADATA.contains(&key.as_str()));
+    if object.len() == before {
+        return Ok(Some(raw));
+    }
+    RawJson::of(&value).map(Some).map_err(|error| ApiError::internal("metadata cannot be written", &error))
+}
+
+async fn begin(
+    app: App,
+    services: Arc<Services>,
+    caller: Caller,
+    request: Request,
+    wish: Wish,
+) -> Result<Response, ApiError> {
+    let Request { command_id, run_id, start } = request;
+    let session_id = start.session_id.clone();
+    let who = identity(&start.agent, &session_id, &run_id);
+    let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
+    let command =
+        Command { id: command_id, user_id: caller.user_id.clone(), body: CommandBody::StartRun(Box::new(start)) };
+    let token = match services.submit(command).await {
+        Ok((_, token)) => token,
+        Err(error) => {
+            services.node.live().forget(&run_id);
+            return Err(error);
+        }
+    };
+    let Some(mut feed) = feed else {
+        let ticket = Ticket { run_id, session_id, status: "PENDING" };
+        return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
+    };
+    if wish.stream {
+        let guard = (!wish.background)
+            .then(|| CancelOnLeave::new(app.clone(), services.clone(), caller.user_id, session_id, run_id));
+        return Ok((token, stream::respond(app, services, feed, guard, Vec::new())).into_response());
+    }
+    feed.settled().await;
+    read::ended(&services, &caller.scope, &run_id, token).await
+}
+
+/// Shows the run that the idempotency key stands for already.
+async fn show_first(
+    app: App,
+    services: Arc<Services>,
+    caller: Caller,
+    request: Request,
+    row: reenact_projections::query::RunRow,
+    wish: Wish,
+) -> Result<Response, ApiError> {
+    let token = services.caught_up(None).await?;
+    let Request { run_id, start, .. } = request;
+    if wish.background && !wish.stream {
+        let ticket = Ticket { run_id, session_id: row.session_id, status: row.status.as_str() };
+        return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
+    }
+    let who = identity(&start.agent, &row.session_id, &run_id);
+    let mut feed = Feed::of_run(&services, &caller.scope, who, None).await?;
+    if wish.stream {
+        let backlog = feed.backlog();
+        return Ok((token, stream::respond(app, services, feed, None, backlog)).into_response());
+    }
+    feed.settled().await;
+    read::ended(&services, &caller.scope, &run_id, token).await
+}

@@ -1,0 +1,216 @@
+//! What the handlers share. Until everything is restored only [`App`] is there; a handler that takes
+//! [`Ready`] is answered 503 with the reasons until then.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use reenact_actors::api::Accepted;
+use reenact_events::{AgentId, Blobs, Clock, Command, LogId, Timestamp, agent::AgentSpec};
+use reenact_projections::Views;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    error::ApiError,
+    position::{Marks, Token},
+};
+use crate::{config::BodyLimits, wiring::Node};
+
+/// How long a read waits for the views to have what was written before it.
+pub const READ_WAIT: Duration = Duration::from_secs(2);
+
+/// What does the work, once it is restored.
+pub struct Services {
+    /// Takes commands and shows live streams.
+    pub node: Node,
+    /// What can be read.
+    pub views: Views,
+    /// Where large texts and files are.
+    pub blobs: Arc<dyn Blobs>,
+    /// Which log all this stands on.
+    pub log_id: LogId,
+    marks: Marks,
+}
+
+impl Services {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(node: Node, views: Views, blobs: Arc<dyn Blobs>, log_id: LogId) -> Self {
+        Self { node, views, blobs, log_id, marks: Marks::default() }
+    }
+
+    /// Asks for something; what it wrote is visible to every later read here.
+    ///
+    /// # Errors
+    /// When a rule said no, the queue is full, or the node cannot take commands now.
+    pub async fn submit(&self, command: Command) -> Result<(Accepted, Token), ApiError> {
+        let accepted = self.node.submit(command).await?;
+        self.marks.raise(accepted.partition, accepted.offset);
+        let token = Token { log_id: self.log_id, places: vec![(accepted.partition, accepted.offset)] };
+        Ok((accepted, token))
+    }
+
+    /// Waits until reads see everything that was acknowledged here, and what `wanted` stands for.
+    ///
+    /// # Errors
+    /// 425 when the views do not have what `wanted` stands for in time, 503 when they do not have what was
+    /// acknowledged here, 422 when `wanted` is of another log.
+    pub async fn caught_up(&self, wanted: Option<&Token>) -> Result<Token, ApiError> {
+        let mut places = self.marks.all();
+        if let Some(token) = wanted {
+            token.of_log(self.log_id)?;
+            for (partition, offset) in &token.places {
+                let waited = self.views.wait_for(*partition, *offset, READ_WAIT).await;
+                waited.map_err(|lag| ApiError::too_early(&lag))?;
+                let place = places.entry(*partition).or_insert(*offset);
+                *place = (*place).max(*offset);
+            }
+        }
+        for (partition, offset) in &places {
+            let waited = self.views.wait_for(*partition, *offset, READ_WAIT).await;
+            waited.map_err(|lag| ApiError::unavailable(lag.to_string(), 1).named("views_lag"))?;
+        }
+        Ok(Token { log_id: self.log_id, places: places.into_iter().collect() })
+    }
+}
+
+/// Shared by all handlers, from the first moment on.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    agents: Vec<Arc<AgentSpec>>,
+    limits: BodyLimits,
+    name: String,
+    clock: Arc<dyn Clock>,
+    began_at: Timestamp,
+    services: OnceLock<Arc<Services>>,
+    leaving: CancellationToken,
+    gone: CancellationToken,
+}
+
+impl App {
+    /// An app that serves `agents` and has nothing restored yet.
+    #[must_use]
+    pub fn new(agents: Vec<AgentSpec>, limits: BodyLimits, name: &str, clock: Arc<dyn Clock>) -> Self {
+        let mut agents: Vec<_> = agents.into_iter().map(Arc::new).collect();
+        agents.sort_by(|a, b| a.id.cmp(&b.id));
+        let began_at = clock.now();
+        Self(Arc::new(Inner {
+            agents,
+            limits,
+            name: name.to_owned(),
+            clock,
+            began_at,
+            services: OnceLock::new(),
+            leaving: CancellationToken::new(),
+            gone: CancellationToken::new(),
+        }))
+    }
+
+    /// Opens the doors. A second call changes nothing.
+    pub fn restored(&self, services: Services) {
+        if self.0.services.set(Arc::new(services)).is_err() {
+            tracing::warn!("the services were restored twice; the first stay");
+        }
+    }
+
+    /// From here on a broken connection says nothing about what the client wants.
+    pub fn leave(&self) {
+        self.0.leaving.cancel();
+    }
+
+    /// Whether the process is going down.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.0.leaving.is_cancelled()
+    }
+
+    /// Cancelled when no run goes on in this process any more: open streams end.
+    #[must_use]
+    pub fn gone(&self) -> CancellationToken {
+        self.0.gone.clone()
+    }
+
+    /// What one request may bring.
+    #[must_use]
+    pub fn limits(&self) -> BodyLimits {
+        self.0.limits
+    }
+
+    /// What this deployment is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// When the process began.
+    #[must_use]
+    pub fn began_at(&self) -> Timestamp {
+        self.0.began_at
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// The agents, by id.
+    #[must_use]
+    pub fn agents(&self) -> &[Arc<AgentSpec>] {
+        &self.0.agents
+    }
+
+    /// The agent of this id.
+    ///
+    /// # Errors
+    /// 404 when there is none.
+    pub fn agent(&self, id: &AgentId) -> Result<Arc<AgentSpec>, ApiError> {
+        let found = self.0.agents.iter().find(|agent| agent.id == *id);
+        found.cloned().ok_or_else(|| ApiError::not_found("Agent not found").named("agent_not_found"))
+    }
+
+    /// Why requests are not served, empty when they are.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        if self.is_leaving() {
+            return vec!["the process is shutting down".to_owned()];
+        }
+        match self.0.services.get() {
+            None => vec!["the data directory is being opened and restored".to_owned()],
+            Some(services) => services.node.readiness().reasons,
+        }
+    }
+
+    /// The services.
+    ///
+    /// # Errors
+    /// 503 with the reasons while they are not restored.
+    pub fn services(&self) -> Result<Arc<Services>, ApiError> {
+        let unready = || {
+            let reasons = self.reasons().join("; ");
+            ApiError::unavailable(format!("not ready: {reasons}"), 1).named("not_ready")
+        };
+        self.0.services.get().cloned().ok_or_else(unready)
+    }
+}
+
+/// The services, for handlers that need them.
+pub struct Ready(pub Arc<Services>);
+
+impl FromRequestParts<App> for Ready {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let services = app.services()?;
+        let reasons = services.node.readiness().reasons;
+        if reasons.is_empty() || app.is_leaving() {
+            // On the way out reads are still answered; the node itself refuses commands.
+            return Ok(Self(services));
+        }
+        Err(ApiError::unavailable(format!("not ready: {}", reasons.join("; ")), 1).named("not_ready"))
+    }
+}

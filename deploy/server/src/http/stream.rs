@@ -1,0 +1,153 @@
+//! A run as server-sent events.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::response::{
+    IntoResponse, Response,
+    sse::{self, KeepAlive, Sse},
+};
+use reenact_events::{Command, CommandBody, CommandId, RunId, SessionId, UserId};
+use serde_json::json;
+
+use super::{
+    feed::{Batch, Feed},
+    frames::WireFrame,
+    state::{App, Services},
+};
+
+/// A silent stream says something this often, so that no proxy takes it for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Stops an inline run when the reader that it was started for leaves before its end.
+pub struct CancelOnLeave {
+    app: App,
+    services: Arc<Services>,
+    command: Option<Command>,
+}
+
+impl CancelOnLeave {
+    /// A guard for `run_id`, armed.
+    #[must_use]
+    pub fn new(
+        app: App,
+        services: Arc<Services>,
+        user_id: Option<UserId>,
+        session_id: SessionId,
+        run_id: RunId,
+    ) -> Self {
+        let id = CommandId::trusted(&format!("left:{run_id}"));
+        let body = CommandBody::CancelRun { session_id, run_id, reason: Some("the client left".into()) };
+        Self { app, services, command: Some(Command { id, user_id, body }) }
+    }
+
+    fn disarm(&mut self) {
+        self.command = None;
+    }
+}
+
+impl Drop for CancelOnLeave {
+    fn drop(&mut self) {
+        let Some(command) = self.command.take() else { return };
+        // A process that goes down breaks its own connections: the run goes on at the next start.
+        if self.app.is_leaving() {
+            return;
+        }
+        let services = self.services.clone();
+        tokio::spawn(async move {
+            if let Err(error) = services.submit(command).await {
+                tracing::warn!(?error, "a run could not be cancelled after its reader left");
+            }
+        });
+    }
+}
+
+struct Reader {
+    app: App,
+    services: Arc<Services>,
+    feed: Feed,
+    guard: Option<CancelOnLeave>,
+    ready: VecDeque<WireFrame>,
+    over: bool,
+}
+
+/// Streams `first`, then what the feed brings until the run ends or pauses.
+pub fn respond(
+    app: App,
+    services: Arc<Services>,
+    feed: Feed,
+    guard: Option<CancelOnLeave>,
+    first: Vec<WireFrame>,
+) -> Response {
+    let over = !feed.goes_on();
+    let reader = Reader { app, services, feed, guard, ready: first.into(), over };
+    let events = futures::stream::unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((Ok::<_, Infallible>(event), reader))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keepalive")).into_response()
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<sse::Event> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(self.filled(frame).await.into_sse());
+            }
+            if self.over {
+                self.disarm();
+                return None;
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn wait(&mut self) {
+        let gone = self.app.gone();
+        let batch = tokio::select! {
+            biased;
+            batch = self.feed.next() => batch,
+            () = gone.cancelled() => {
+                self.disarm();
+                self.finish("stream_expired", "the server is shutting down; the run goes on after its restart");
+                return;
+            }
+        };
+        match batch {
+            Batch::Frames(frames) => {
+                self.ready.extend(frames);
+                self.over = !self.feed.goes_on();
+            }
+            Batch::Cut => self.finish("stream_expired", "this reader was too slow, frames were dropped"),
+            Batch::End if self.feed.goes_on() => {
+                self.finish("stream_expired", "the live stream of this run is not kept any more");
+            }
+            Batch::End => self.over = true,
+        }
+        if self.over {
+            self.disarm();
+        }
+    }
+
+    fn finish(&mut self, name: &'static str, why: &str) {
+        let message = format!("{why}: resume with `last_event_index`");
+        let status = self.feed.status().as_str();
+        self.ready.push_back(WireFrame::control(name, json!({"status": status, "message": message})));
+        self.over = true;
+    }
+
+    fn disarm(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.disarm();
+        }
+    }
+
+    async fn filled(&mut self, frame: WireFrame) -> WireFrame {
+        match frame.filled(&*self.services.blobs).await {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::error!(%error, "a text of a live stream cannot be read");
+                WireFrame::control("error", json!({"error": format!("a stored text cannot be read: {error}")}))
+            }
+        }
+    }
+}
