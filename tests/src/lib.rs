@@ -1,1 +1,3 @@
-//! placeholder
+//! What several test binaries share.
+
+pub mod stub;

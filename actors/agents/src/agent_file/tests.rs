@@ -1,3 +1,5 @@
+//! Whole folders of agent files, good and bad.
+
 use std::fs;
 
 use reenact_events::agent::{Effect, ToolKind};

@@ -219,12 +219,12 @@ fn check_header(headers: &Section<'_>, name: &str, value: &str, environment: &En
         );
     }
     match value.strip_prefix(ENVIRONMENT_PREFIX) {
-        Some(variable) => {
-            if model::is_variable(headers, name, variable) && environment.get(variable).is_none() {
-                let header = headers.key_path(name);
-                tracing::warn!(%header, variable, "an environment variable that a tool needs is not set");
-            }
+        Some(variable) if !model::is_variable(headers, name, variable) => {}
+        Some(variable) if environment.get(variable).is_none() => {
+            let header = headers.key_path(name);
+            tracing::warn!(%header, variable, "an environment variable that a tool needs is not set");
         }
+        Some(_) => {}
         None if HeaderValue::from_str(value).is_err() => headers.note(name, "holds characters that no header may hold"),
         None => {}
     }

@@ -73,7 +73,7 @@ pub(super) fn question(
 }
 
 fn finish(request: reqwest::RequestBuilder, secrets: Secrets) -> Result<Prepared, String> {
-    let request = request.build().map_err(|error| crate::http::explain(error))?;
+    let request = request.build().map_err(crate::http::explain)?;
     Ok(Prepared { request, secrets })
 }
 

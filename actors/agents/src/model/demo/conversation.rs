@@ -34,7 +34,7 @@ impl Conversation {
                 }
                 ChatMessage::Assistant { text, tool_calls } => {
                     if let Some(text) = text {
-                        heard.words += super::words(&*text.load(blobs).await?);
+                        heard.words += super::words(&text.load(blobs).await?);
                     }
                     heard.rounds += usize::from(!tool_calls.is_empty());
                 }

@@ -14,8 +14,9 @@ pub(super) struct Planned {
 
 /// The calls of the next round; none when all rounds are over.
 pub(super) fn next_calls(heard: &Conversation, tools: &[ToolSpec]) -> Vec<Planned> {
-    let rounds = heard.message.split(" then ").map(|stage| calls_in(stage, tools)).filter(|calls| !calls.is_empty());
-    rounds.skip(heard.rounds).next().unwrap_or_default()
+    let mut rounds =
+        heard.message.split(" then ").map(|stage| calls_in(stage, tools)).filter(|calls| !calls.is_empty());
+    rounds.nth(heard.rounds).unwrap_or_default()
 }
 
 /// The calls that a part of a message asks for, in the order of this function's rules.

@@ -101,7 +101,7 @@ impl Asked<'_> {
                 failed("quota_exhausted", format!("the account at `{url}` has no quota left: {quote}"), false)
             }
             429 => failed("rate_limited", format!("the model's server at `{url}` asks to slow down: {quote}"), true),
-            400..=499 | 500 if OVERFLOW_TEXTS.iter().any(|text| lower.contains(text)) => {
+            _ if status <= 500 && OVERFLOW_TEXTS.iter().any(|text| lower.contains(text)) => {
                 let advice = "shorten the message or lower `history.runs`";
                 failed(
                     "context_overflow",

@@ -1,0 +1,16 @@
+//! Models and tools over real sockets, answering as oddly as servers in the field do.
+
+mod demo;
+mod http_tool;
+mod model_answers;
+mod model_failures;
+mod model_requests;
+#[path = "../../../../tests/src/stub/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "it is public in the product's tests, which use the rest of it"
+)]
+mod stub;
+mod support;
