@@ -99,7 +99,7 @@ fn answer(heard: &Conversation) -> String {
         return results.join("\n");
     }
     if let Some(count) = plan::number_after(&heard.message, "count to") {
-        let count = format!("{count}").parse().unwrap_or(COUNT_MAX).min(COUNT_MAX);
+        let count = format!("{count:.0}").parse().unwrap_or(COUNT_MAX).min(COUNT_MAX);
         return (1..=count).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
     }
     format!(

@@ -5,6 +5,7 @@ mod http_tool;
 mod model_answers;
 mod model_failures;
 mod model_requests;
+// Scripted servers on axum. No room may depend on the tests, so this one compiles their file.
 #[path = "../../../../tests/src/stub/mod.rs"]
 #[allow(
     dead_code,

@@ -149,7 +149,7 @@ fn read(data: &str) -> Result<Chunk, Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::frames::Frames, *};
 
     fn absorbed(frames: &[&str]) -> Answer {
         let mut answer = Answer::default();
@@ -191,5 +191,37 @@ mod tests {
         let mut answer = Answer::default();
         let refused = (0..20).position(|_| matches!(answer.absorb(&frame), Err(Trouble::TooLarge)));
         assert_eq!(refused, Some(16));
+    }
+
+    /// Reads a body the way the client does, whatever is in it.
+    fn swallow(body: &[u8]) {
+        let mut frames = Frames::default();
+        let mut answer = Answer::default();
+        for frame in frames.push(body).unwrap_or_default() {
+            let _ = answer.absorb(&frame.data);
+        }
+        let rest = frames.finish().rest.unwrap_or_default();
+        let _ = answer.absorb(&rest);
+        let _ = answer.absorb_whole(&rest);
+        answer.into_reply(None);
+    }
+
+    #[test]
+    fn no_damage_to_a_body_does_more_than_an_error() {
+        let call = r#"{"index": 1, "id": "a", "function": {"name": "f", "arguments": "{\"n\": 1}"}}"#;
+        let delta = format!(r#"{{"content": "\ud83d\ude00 é", "reasoning": "x", "tool_calls": [{call}]}}"#);
+        let chunk = format!(
+            r#"{{"choices": [{{"delta": {delta}, "finish_reason": "stop"}}], "usage": {{"prompt_tokens": 7}}}}"#
+        );
+        for body in [format!("data: {chunk}\n\ndata: [DONE]\n\n"), chunk] {
+            for at in 0..body.len() {
+                for byte in *b"\0\"\\{[9u\n\xff" {
+                    let mut damaged = body.clone().into_bytes();
+                    damaged[at] = byte;
+                    swallow(&damaged);
+                }
+                swallow(&body.as_bytes()[..at]);
+            }
+        }
     }
 }

@@ -39,7 +39,10 @@ impl Number {
         if other.real() == 0.0 {
             return Err("division by zero".to_owned());
         }
-        let whole = |left: i128, right: i128| if left % right == 0 { left.checked_div(right) } else { None };
+        let whole = |left: i128, right: i128| match left.checked_rem(right) {
+            Some(0) => left.checked_div(right),
+            _ => None,
+        };
         Ok(self.with(other, whole, |left, right| left / right))
     }
 
