@@ -1,6 +1,6 @@
 //! What the rows say of the events: pure folds, one set for every place that rows are kept in.
 //!
-//! [`apply`] turns one event into changes of [`Rows`]; it costs the same for the thousandth run of a session
+//! [`apply()`] turns one event into changes of [`Rows`]; it costs the same for the thousandth run of a session
 //! as for the first. [`run::RunView`] is a run as far as its events tell, [`output`] writes it as AgentOS's
 //! RunOutput.
 

@@ -1,6 +1,6 @@
 //! Following the log: what is ready is folded together, and nothing waits for more to come.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use reenact_events::{EventLog, LogError, Offset, PartitionId, Recorded};
@@ -10,6 +10,8 @@ use crate::{Position, Progress, ViewError, Views};
 
 /// The most events folded in one transaction.
 const BATCH_EVENTS_MAX: usize = 500;
+/// How old what is known of the log's end may be.
+const END_KNOWN_FOR: Duration = Duration::from_secs(1);
 
 impl Views {
     /// Folds a partition from where the rows stand, then follows it for ever; returns only to say what stopped
@@ -54,6 +56,7 @@ impl Views {
             let (batch, stopped) = split(chunk);
             if !batch.is_empty() {
                 follower.fold(self, batch).await?;
+                follower.look_ahead(self, log).await?;
                 on_progress(follower.progress());
             }
             if let Some(error) = stopped {
@@ -90,6 +93,7 @@ struct Follower {
     end: Offset,
     events: u64,
     begun: Instant,
+    end_asked: Instant,
 }
 
 impl Follower {
@@ -98,13 +102,19 @@ impl Follower {
         if position.next_offset > end {
             return Err(ViewError::Diverged { partition, offset: end });
         }
-        if let Some(standing) = views.standing(partition) {
-            standing.send_modify(|standing| {
-                standing.next = position.next_offset;
-                standing.end = end;
-            });
+        views.know_end(partition, end);
+        let now = Instant::now();
+        Ok(Self { position, end, events: 0, begun: now, end_asked: now })
+    }
+
+    /// Asks the log for its end now and then, so that the lag is true while the views are behind.
+    async fn look_ahead(&mut self, views: &Views, log: &dyn EventLog) -> Result<(), ViewError> {
+        if self.end_asked.elapsed() >= END_KNOWN_FOR {
+            (_, self.end) = log.bounds(self.position.partition).await?;
+            self.end_asked = Instant::now();
+            views.know_end(self.position.partition, self.end);
         }
-        Ok(Self { position, end, events: 0, begun: Instant::now() })
+        Ok(())
     }
 
     async fn fold(&mut self, views: &Views, batch: Vec<Recorded>) -> Result<(), ViewError> {

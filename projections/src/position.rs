@@ -39,7 +39,7 @@ impl Position {
         batch.iter().try_fold(self, |position, recorded| {
             let partition = position.partition;
             if recorded.offset < position.next_offset {
-                return Err(ViewError::Overtaken { partition, expected: recorded.offset });
+                return Err(ViewError::Overtaken { partition, expected: position.next_offset });
             }
             let link = position.chain.link(&recorded.event, recorded.term);
             if recorded.partition != partition || recorded.chain != link {
@@ -64,4 +64,54 @@ pub struct Progress {
     pub events: u64,
     /// Events a second since following began.
     pub events_per_s: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use reenact_events::{BatchId, Event, NewEvent, RunId, SessionId, StreamKey, Timestamp, event::RunStarted};
+
+    use super::*;
+
+    /// Three events at offsets 2, 4 and 6.
+    fn events() -> Vec<Recorded> {
+        let key = StreamKey::session(&SessionId::trusted("s"));
+        let mut chain = ChainHash::default();
+        let mut record = |seq: u64| {
+            let event = Event::from(RunStarted { run_id: RunId::trusted("r") });
+            let event = NewEvent::new(key.clone(), seq, Timestamp(0), None, None, &event).expect("encodes");
+            chain = chain.link(&event, Term(1));
+            let offset = Offset(2 + 2 * seq);
+            Recorded { partition: PartitionId(0), offset, term: Term(1), batch: BatchId::default(), chain, event }
+        };
+        (0..3).map(&mut record).collect()
+    }
+
+    #[test]
+    fn gaps_between_offsets_are_no_gaps_in_what_happened() {
+        let events = events();
+        let half = Position::start(PartitionId(0)).after(&events[..2]).expect("follows");
+        assert_eq!((half.next_offset, half.term), (Offset(5), Term(1)));
+        let end = half.after(&events[2..]).expect("follows");
+        assert_eq!((end.next_offset, end.chain), (Offset(7), events[2].chain));
+    }
+
+    #[test]
+    fn what_was_folded_already_is_refused() {
+        let events = events();
+        let half = Position::start(PartitionId(0)).after(&events[..2]).expect("follows");
+        assert!(matches!(half.after(&events[1..]), Err(ViewError::Overtaken { expected: Offset(5), .. })));
+    }
+
+    #[test]
+    fn a_left_out_changed_or_foreign_event_diverges() {
+        let events = events();
+        let half = Position::start(PartitionId(0)).after(&events[..1]).expect("follows");
+        assert!(matches!(half.after(&events[2..]), Err(ViewError::Diverged { offset: Offset(6), .. })));
+        let mut changed = events.clone();
+        changed[1].event.data = r#"{"run_id":"another"}"#.into();
+        assert!(matches!(half.after(&changed[1..]), Err(ViewError::Diverged { offset: Offset(4), .. })));
+        let mut foreign = events;
+        foreign[1].partition = PartitionId(1);
+        assert!(matches!(half.after(&foreign[1..]), Err(ViewError::Diverged { .. })));
+    }
 }

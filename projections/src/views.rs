@@ -35,9 +35,9 @@ pub struct Views {
 
 /// How far a partition is folded, as readers see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) next: Offset,
-    pub(crate) end: Offset,
+struct Standing {
+    next: Offset,
+    end: Offset,
 }
 
 struct Opened {
@@ -78,8 +78,15 @@ impl Views {
         u32::try_from(self.standings.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn standing(&self, partition: PartitionId) -> Option<&watch::Sender<Standing>> {
+    fn standing(&self, partition: PartitionId) -> Option<&watch::Sender<Standing>> {
         self.standings.get(usize::try_from(partition.0).unwrap_or(usize::MAX))
+    }
+
+    /// The log's next event will at least be at `end`.
+    pub(crate) fn know_end(&self, partition: PartitionId, end: Offset) {
+        if let Some(standing) = self.standing(partition) {
+            standing.send_modify(|standing| standing.end = end);
+        }
     }
 
     /// Folds a batch, all of it or nothing, and returns the position behind it. [`Views::follow`] does this
@@ -89,14 +96,19 @@ impl Views {
     /// [`ViewError::Overtaken`] when the rows are not at `expected`; [`ViewError::Diverged`] and
     /// [`ViewError::Unreadable`] when the batch cannot follow there; else the database's.
     pub async fn apply(&self, expected: Position, batch: Vec<Recorded>) -> Result<Position, ViewError> {
-        let next = self.with(&self.writer, move |database| write::fold_batch(database, expected, &batch)).await?;
-        if let Some(standing) = self.standing(expected.partition) {
-            standing.send_modify(|standing| {
-                standing.next = next.next_offset;
-                standing.end = standing.end.max(next.next_offset);
-            });
-        }
-        Ok(next)
+        let views = self.clone();
+        let fold = move |database: Database<'_>| {
+            let next = write::fold_batch(database, expected, &batch)?;
+            // While the connection is ours: nobody can have discarded these rows yet.
+            if let Some(standing) = views.standing(expected.partition) {
+                standing.send_modify(|standing| {
+                    standing.next = next.next_offset;
+                    standing.end = standing.end.max(next.next_offset);
+                });
+            }
+            Ok(next)
+        };
+        self.with(&self.writer, fold).await
     }
 
     /// How far a partition is folded, as the database has it.

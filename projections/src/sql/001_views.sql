@@ -1,5 +1,8 @@
 -- Columns as AgentOS's tables have them (JSON as text), ours beside: `owner` is `user_id` with '' for nobody,
 -- `title_folded` is what a search by name looks at.
+--
+-- Every index ends with what else a list may be filtered or sorted by, so that pages are found and counted
+-- without reading a row.
 
 CREATE TABLE schema_versions (
     table_name TEXT NOT NULL PRIMARY KEY,
@@ -27,7 +30,7 @@ CREATE TABLE sessions (
     user_id       TEXT,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER,
-    owner         TEXT    NOT NULL GENERATED ALWAYS AS (coalesce(user_id, '')) VIRTUAL,
+    owner         TEXT    NOT NULL,
     title_folded  TEXT    NOT NULL,
     first_message TEXT,
     metadata      TEXT,
@@ -37,10 +40,10 @@ CREATE TABLE sessions (
     workflow_data TEXT,
     session_data  TEXT
 ) STRICT;
-CREATE INDEX sessions_by_created ON sessions (created_at, session_id);
-CREATE INDEX sessions_by_updated ON sessions (updated_at, session_id);
-CREATE INDEX sessions_of_owner   ON sessions (owner, created_at, session_id);
-CREATE INDEX sessions_of_agent   ON sessions (agent_id, created_at, session_id);
+CREATE INDEX sessions_by_created ON sessions (created_at, session_id, session_type);
+CREATE INDEX sessions_by_updated ON sessions (updated_at, session_id, session_type);
+CREATE INDEX sessions_of_owner   ON sessions (owner, created_at, session_id, session_type, agent_id, updated_at);
+CREATE INDEX sessions_of_agent   ON sessions (agent_id, created_at, session_id, session_type);
 CREATE INDEX sessions_by_title   ON sessions (title_folded, owner, agent_id, session_type, created_at, session_id);
 
 CREATE TABLE runs (
@@ -56,14 +59,14 @@ CREATE TABLE runs (
     run_index     INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER,
-    owner         TEXT    NOT NULL GENERATED ALWAYS AS (coalesce(user_id, '')) VIRTUAL,
+    owner         TEXT    NOT NULL,
     run_data      TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX runs_of_session ON runs (session_id, run_index, run_id);
 CREATE INDEX runs_by_created ON runs (created_at, run_index, run_id);
-CREATE INDEX runs_of_owner   ON runs (owner, created_at, run_index, run_id);
+CREATE INDEX runs_of_owner   ON runs (owner, created_at, run_index, run_id, agent_id, status);
 CREATE INDEX runs_of_agent   ON runs (agent_id, created_at, run_index, run_id);
-CREATE INDEX runs_by_status  ON runs (status, created_at, run_index, run_id);
+CREATE INDEX runs_by_status  ON runs (status, created_at, run_index, run_id, agent_id);
 
 CREATE TABLE run_events (
     session_id TEXT    NOT NULL,

@@ -98,3 +98,60 @@ pub(crate) fn view_error(path: &Path, error: &rusqlite::Error) -> ViewError {
         _ => ViewError::Unusable { path, reason },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database<'a>(connection: &'a Connection, path: &'a Path) -> Database<'a> {
+        Database { connection, path }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_changes_nothing() {
+        let connection = Connection::open_in_memory().expect("opens");
+        let database = database(&connection, Path::new("/data/views.db"));
+        database.batch("CREATE TABLE t (x); PRAGMA max_page_count = 4").expect("writes");
+        let fill =
+            || (0..100).try_for_each(|_| database.execute("INSERT INTO t VALUES (zeroblob(1000))", []).map(drop));
+        let error = database.transaction(TransactionBehavior::Immediate, fill).expect_err("is full");
+        assert!(matches!(error, ViewError::DiskFull { .. }), "{error}");
+        assert!(error.to_string().contains("/data/views.db"), "{error}");
+        let rows = database.first("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).expect("reads");
+        assert_eq!(rows, Some(0));
+    }
+
+    #[test]
+    fn a_file_that_another_holds_is_locked() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("views.db");
+        let (holder, other) = (Connection::open(&path).expect("opens"), Connection::open(&path).expect("opens"));
+        holder.execute_batch("CREATE TABLE t (x); BEGIN EXCLUSIVE").expect("holds");
+        other.busy_timeout(std::time::Duration::ZERO).expect("sets");
+        let error = database(&other, &path).execute("INSERT INTO t VALUES (1)", []).expect_err("is locked");
+        assert!(matches!(error, ViewError::Locked { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_corrupt() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("views.db");
+        std::fs::write(&path, "words, ".repeat(1000)).expect("writes");
+        let connection = Connection::open(&path).expect("opens");
+        let error = database(&connection, &path).batch("CREATE TABLE t (x)").expect_err("is no database");
+        assert!(matches!(error, ViewError::Corrupt { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_table_that_is_gone_is_corrupt() {
+        let connection = Connection::open_in_memory().expect("opens");
+        let database = database(&connection, Path::new("views.db"));
+        let error = database.execute("DELETE FROM runs", []).expect_err("is gone");
+        assert!(matches!(error, ViewError::Corrupt { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_linked_sqlite_loses_no_committed_page() {
+        assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
+    }
+}

@@ -23,15 +23,12 @@ pub(crate) fn sessions(
     filter: &SessionFilter,
     paging: Paging,
 ) -> Result<Page<SessionRow>, ViewError> {
-    let (order, index) = select::session_order(filter);
-    let list = List { table: "sessions", columns: SESSION_COLUMNS, order, index };
-    list.page(database, select::of_sessions(scope, filter), paging, session_row)
+    session_list(filter).page(database, select::of_sessions(scope, filter), paging, session_row)
 }
 
 /// How many sessions.
 pub(crate) fn count_sessions(database: Database<'_>, scope: &Scope, filter: &SessionFilter) -> Result<u64, ViewError> {
-    let (_, index) = select::session_order(filter);
-    count(database, "sessions", index, &select::of_sessions(scope, filter))
+    count(database, "sessions", session_list(filter).index, &select::of_sessions(scope, filter))
 }
 
 /// A page of runs.
@@ -41,8 +38,7 @@ pub(crate) fn runs(
     filter: &RunFilter,
     paging: Paging,
 ) -> Result<Page<RunRow>, ViewError> {
-    let list = List { table: "runs", columns: RUN_COLUMNS, order: select::run_order(filter), index: "" };
-    list.page(database, select::of_runs(scope, filter), paging, run_row)
+    run_list(filter).page(database, select::of_runs(scope, filter), paging, run_row)
 }
 
 /// How many runs.
@@ -51,6 +47,7 @@ pub(crate) fn count_runs(database: Database<'_>, scope: &Scope, filter: &RunFilt
 }
 
 /// A list that is cut into pages.
+#[derive(Debug, Clone, Copy)]
 struct List {
     table: &'static str,
     columns: &'static str,
@@ -58,8 +55,26 @@ struct List {
     index: &'static str,
 }
 
+fn session_list(filter: &SessionFilter) -> List {
+    let (order, index) = select::session_order(filter);
+    List { table: "sessions", columns: SESSION_COLUMNS, order, index }
+}
+
+fn run_list(filter: &RunFilter) -> List {
+    List { table: "runs", columns: RUN_COLUMNS, order: select::run_order(filter), index: "" }
+}
+
 impl List {
     /// Finds the page's rows by index first and reads only those whole.
+    fn sql(&self, conditions: &Conditions) -> String {
+        let Self { table, columns, order, index } = self;
+        format!(
+            "SELECT {columns} FROM {table} WHERE rowid IN
+             (SELECT rowid FROM {table}{index}{}{order} LIMIT ? OFFSET ?){order}",
+            conditions.sql()
+        )
+    }
+
     fn page<T>(
         &self,
         database: Database<'_>,
@@ -67,18 +82,14 @@ impl List {
         paging: Paging,
         map: fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Page<T>, ViewError> {
-        let Self { table, columns, order, index } = self;
+        let Self { table, index, .. } = *self;
         let (limit, offset) = select::limit_and_offset(paging);
         database.transaction(TransactionBehavior::Deferred, || {
             let total = count(database, table, index, &conditions)?;
             if offset >= total {
                 return Ok(Page { items: Vec::new(), total });
             }
-            let sql = format!(
-                "SELECT {columns} FROM {table} WHERE rowid IN
-                 (SELECT rowid FROM {table}{index}{} {order} LIMIT ? OFFSET ?) {order}",
-                conditions.sql()
-            );
+            let sql = self.sql(&conditions);
             let mut values = conditions.values;
             values.extend([Value::Integer(integer(limit)), Value::Integer(integer(offset))]);
             Ok(Page { items: database.query(&sql, params_from_iter(values), map)?, total })
@@ -192,4 +203,63 @@ fn components(database: Database<'_>) -> Result<Vec<(AgentId, String, serde_json
         let spec = super::values::json(row, 2)?.unwrap_or_default();
         Ok((AgentId::trusted(row.get_ref(0)?.as_str()?), row.get(1)?, spec))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use reenact_events::{LogId, UserId};
+
+    use super::*;
+    use crate::sql::schema;
+
+    /// What SQLite says it will do for the page and for its total.
+    fn plans(list: List, conditions: &Conditions) -> Vec<String> {
+        let connection = rusqlite::Connection::open_in_memory().expect("opens");
+        let database = Database { connection: &connection, path: Path::new("views.db") };
+        schema::prepare(database, LogId(uuid::Uuid::nil()), 1).expect("prepares");
+        let count = format!("SELECT count(*) FROM {}{}{}", list.table, list.index, conditions.sql());
+        let explain = |sql: String| {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("is SQL");
+            let rows = statement.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>();
+            rows.expect("explains")
+        };
+        [explain(list.sql(conditions)), explain(count)].concat()
+    }
+
+    /// Rows are found and counted in an index that holds all that is asked; then only those of the page are
+    /// read. Within a session, whose rows are few, the heads of the rows may be read.
+    fn check(list: List, conditions: &Conditions) {
+        const FINE: [&str; 3] = ["COVERING INDEX", "INTEGER PRIMARY KEY", "INDEX runs_of_session (session_id=?)"];
+        let plans = plans(list, conditions);
+        let reads = plans.iter().filter(|plan| plan.starts_with("SCAN") || plan.starts_with("SEARCH"));
+        let bad: Vec<_> = reads.filter(|plan| !FINE.iter().any(|fine| plan.contains(fine))).collect();
+        assert!(bad.is_empty(), "{} {bad:#?}", conditions.sql());
+    }
+
+    #[test]
+    fn lists_are_found_and_counted_without_reading_rows() {
+        for scope in [Scope::Anyone, Scope::User(UserId::trusted("alice"))] {
+            for set in 0..16_u8 {
+                let some = |bit: u8| (set & bit != 0).then(|| "x".to_owned());
+                let filter = SessionFilter {
+                    session_type: some(8),
+                    component_id: some(1),
+                    user_id: some(2).map(|user| UserId::trusted(&user)),
+                    name: some(4),
+                    ..SessionFilter::default()
+                };
+                check(session_list(&filter), &select::of_sessions(&scope, &filter));
+                let filter = RunFilter {
+                    agent_id: some(1),
+                    user_id: some(2).map(|user| UserId::trusted(&user)),
+                    session_id: some(4).map(|session| SessionId::trusted(&session)),
+                    statuses: some(8).map(|_| RunStatus::Running).into_iter().collect(),
+                    ..RunFilter::default()
+                };
+                check(run_list(&filter), &select::of_runs(&scope, &filter));
+            }
+        }
+    }
 }

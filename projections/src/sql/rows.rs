@@ -63,17 +63,20 @@ pub(super) fn run_event_row(row: &Row<'_>) -> rusqlite::Result<RunEventRow> {
 }
 
 const PUT_SESSION: &str = "
-    INSERT INTO sessions (session_id, session_type, agent_id, user_id, created_at, updated_at, title_folded,
-                          first_message, metadata, summary, session_data)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-    ON CONFLICT (session_id) DO UPDATE SET
-        session_type = ?2, agent_id = ?3, user_id = ?4, created_at = ?5, updated_at = ?6, title_folded = ?7,
-        first_message = ?8, metadata = ?9, summary = ?10, session_data = ?11";
+    INSERT OR REPLACE INTO sessions (session_id, session_type, agent_id, user_id, owner, created_at, title_folded,
+                                     updated_at, first_message, metadata, summary, session_data)
+    VALUES (?1, ?2, ?3, ?4, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+
+/// What a run changes of its session, when nothing else differs: most of the indexes stay as they are.
+const TOUCH_SESSION: &str = "
+    UPDATE sessions SET updated_at = ?7, first_message = ?8, metadata = ?9, summary = ?10, session_data = ?11
+    WHERE session_id = ?1 AND session_type = ?2 AND agent_id IS ?3 AND user_id IS ?4 AND created_at = ?5
+          AND title_folded = ?6";
 
 const PUT_RUN: &str = "
-    INSERT INTO runs (run_id, session_id, run_type, agent_id, user_id, parent_run_id, status, run_index,
+    INSERT INTO runs (run_id, session_id, run_type, agent_id, user_id, owner, parent_run_id, status, run_index,
                       created_at, updated_at, run_data)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?5, ''), ?6, ?7, ?8, ?9, ?10, ?11)
     ON CONFLICT (run_id) DO UPDATE SET status = ?7, updated_at = ?10, run_data = ?11";
 
 impl Rows for Database<'_> {
@@ -83,22 +86,26 @@ impl Rows for Database<'_> {
     }
 
     fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError> {
-        self.execute(
-            PUT_SESSION,
-            params![
-                row.session_id.as_str(),
-                row.session_type,
-                row.agent_id,
-                row.user_id.as_ref().map(UserId::as_str),
-                row.created_at,
-                row.updated_at,
-                row.title().unwrap_or_default().to_lowercase(),
-                row.first_message,
-                row.metadata.as_ref().map(ToString::to_string),
-                row.summary.as_ref().map(ToString::to_string),
-                row.session_data.to_string(),
-            ],
-        )?;
+        let title = row.title().unwrap_or_default().to_lowercase();
+        let metadata = row.metadata.as_ref().map(ToString::to_string);
+        let summary = row.summary.as_ref().map(ToString::to_string);
+        let session_data = row.session_data.to_string();
+        let values = params![
+            row.session_id.as_str(),
+            row.session_type,
+            row.agent_id,
+            row.user_id.as_ref().map(UserId::as_str),
+            row.created_at,
+            title,
+            row.updated_at,
+            row.first_message,
+            metadata,
+            summary,
+            session_data,
+        ];
+        if self.execute(TOUCH_SESSION, values)? == 0 {
+            self.execute(PUT_SESSION, values)?;
+        }
         Ok(())
     }
 
@@ -118,8 +125,7 @@ impl Rows for Database<'_> {
         self.first(&sql, params![run.as_str()], run_row)
     }
 
-    /// Only the status, the time and the data of a run ever change, so that only the index on the status is
-    /// written again.
+    /// Only the status, the time and the data of a run ever change: most of the indexes stay as they are.
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
         self.execute(
             PUT_RUN,

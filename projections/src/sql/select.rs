@@ -1,5 +1,6 @@
 //! Filters as SQL. The one place where a scope becomes a condition, so that no query can forget it.
 
+use reenact_events::event::RunStatus;
 use rusqlite::types::Value;
 
 use crate::query::{Order, Paging, RunFilter, Scope, SessionFilter, SessionSort};
@@ -18,9 +19,18 @@ pub(super) struct Conditions {
 impl Conditions {
     /// What the scope lets through: a user's own and what nobody owns.
     pub(super) fn within(scope: &Scope) -> Self {
+        Self::within_by(scope, "owner IN (?, '')")
+    }
+
+    /// As [`Conditions::within`], where another index than the owner's leads to fewer rows.
+    fn within_few(scope: &Scope) -> Self {
+        Self::within_by(scope, "+owner IN (?, '')")
+    }
+
+    fn within_by(scope: &Scope, condition: &str) -> Self {
         let mut conditions = Self { sql: " WHERE true".to_owned(), values: Vec::new() };
         if let Scope::User(user) = scope {
-            conditions.and("owner IN (?, '')", user.as_str());
+            conditions.and(condition, user.as_str());
         }
         conditions
     }
@@ -36,6 +46,16 @@ impl Conditions {
         if let Some(value) = value {
             self.and(condition, value);
         }
+    }
+
+    fn and_statuses(&mut self, statuses: &[RunStatus], few: bool) {
+        if statuses.is_empty() {
+            return;
+        }
+        let plus = if few { "+" } else { "" };
+        let marks = vec!["?"; statuses.len()].join(", ");
+        self.sql.push_str(&format!(" AND {plus}status IN ({marks})"));
+        self.values.extend(statuses.iter().map(|status| Value::Text(status.as_str().to_owned())));
     }
 
     /// As SQL.
@@ -59,11 +79,14 @@ impl From<i64> for BoundValue {
     }
 }
 
-/// The sessions that the filter names.
+/// The sessions that the filter names. A plus keeps SQLite from walking the sessions of an agent where it can
+/// walk those of an owner, which are fewer.
 pub(super) fn of_sessions(scope: &Scope, filter: &SessionFilter) -> Conditions {
     let mut conditions = Conditions::within(scope);
+    let owned = *scope != Scope::Anyone || filter.user_id.is_some();
     conditions.and_some("session_type = ?", filter.session_type.as_deref());
-    conditions.and_some("agent_id = ?", filter.component_id.as_deref());
+    let agent = if owned { "+agent_id = ?" } else { "agent_id = ?" };
+    conditions.and_some(agent, filter.component_id.as_deref());
     conditions.and_some("owner = ?", filter.user_id.as_ref().map(|user| user.as_str()));
     let name = filter.name.as_ref().map(|name| name.to_lowercase());
     conditions.and_some("instr(title_folded, ?) > 0", name.as_deref());
@@ -82,19 +105,27 @@ pub(super) fn session_order(filter: &SessionFilter) -> (&'static str, &'static s
     (order, index)
 }
 
-/// The runs that the filter names.
+/// The runs that the filter names. A plus keeps SQLite from an index whose entries are many where another
+/// has fewer, or covers the query.
 pub(super) fn of_runs(scope: &Scope, filter: &RunFilter) -> Conditions {
-    let mut conditions = Conditions::within(scope);
-    conditions.and_some("session_id = ?", filter.session_id.as_ref().map(|session| session.as_str()));
-    conditions.and_some("agent_id = ?", filter.agent_id.as_deref());
-    conditions.and_some("owner = ?", filter.user_id.as_ref().map(|user| user.as_str()));
-    conditions.and_some("created_at >= ?", filter.created_after);
-    conditions.and_some("created_at <= ?", filter.created_before);
-    if !filter.statuses.is_empty() {
-        let marks = vec!["?"; filter.statuses.len()].join(", ");
-        conditions.sql.push_str(&format!(" AND status IN ({marks})"));
-        conditions.values.extend(filter.statuses.iter().map(|status| Value::Text(status.as_str().to_owned())));
-    }
+    let mut conditions = match &filter.session_id {
+        Some(session) => {
+            let mut conditions = Conditions::within_few(scope);
+            conditions.and("session_id = ?", session.as_str());
+            conditions
+        }
+        None => Conditions::within(scope),
+    };
+    let of_session = filter.session_id.is_some();
+    let few = of_session || *scope != Scope::Anyone || filter.user_id.is_some();
+    let agent = if few || !filter.statuses.is_empty() { "+agent_id = ?" } else { "agent_id = ?" };
+    conditions.and_some(agent, filter.agent_id.as_deref());
+    let owner = if of_session { "+owner = ?" } else { "owner = ?" };
+    conditions.and_some(owner, filter.user_id.as_ref().map(|user| user.as_str()));
+    let created = if of_session { "+created_at" } else { "created_at" };
+    conditions.and_some(&format!("{created} >= ?"), filter.created_after);
+    conditions.and_some(&format!("{created} <= ?"), filter.created_before);
+    conditions.and_statuses(&filter.statuses, few);
     conditions
 }
 

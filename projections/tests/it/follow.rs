@@ -1,17 +1,11 @@
 //! Following a real log: nothing is skipped, nothing waits, nothing is folded twice.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use reenact_events::{
     Batch, BatchId, CommitOutcome, EventLog, Lease, LogId, MemoryLog, NewEvent, NodeId, Offset, PartitionId, Timestamp,
 };
-use reenact_projections::{MemoryViews, Position, ViewError, Views, query::Scope};
+use reenact_projections::{MemoryViews, Position, Progress, ViewError, Views, query::Scope};
 
 use crate::{
     generator,
@@ -200,16 +194,18 @@ async fn progress_counts_every_event() {
     let log = memory_log();
     let lease = claim(&log).await;
     let last = commit(&log, &lease, &events(&generator::history(6, 1, 400))).await;
-    let counted = Arc::new(AtomicU64::new(0));
+    let (counted, mut seen) = tokio::sync::watch::channel(0);
     let follower = {
-        let (views, log, counted) = (views.clone(), log.clone(), counted.clone());
-        tokio::spawn(
-            async move { views.follow(log, P, |progress| counted.store(progress.events, Ordering::Relaxed)).await },
-        )
+        let (views, log) = (views.clone(), log.clone());
+        tokio::spawn(async move {
+            let count = |progress: Progress| counted.send_modify(|events| *events = progress.events);
+            views.follow(log, P, count).await
+        })
     };
     views.wait_for(P, last, PATIENCE).await.expect("catches up");
-    tokio::task::yield_now().await;
-    assert_eq!(counted.load(Ordering::Relaxed), log.recorded(P).len() as u64);
+    let all = log.recorded(P).len() as u64;
+    let told = tokio::time::timeout(PATIENCE, seen.wait_for(|count| *count == all)).await;
+    assert!(told.is_ok_and(|told| told.is_ok()));
     assert!(views.lag(P) <= 1, "{}", views.lag(P));
     follower.abort();
 }

@@ -3,6 +3,7 @@
 mod expand;
 mod follow;
 mod generator;
+mod growth;
 mod history;
 mod opening;
 mod pages;
