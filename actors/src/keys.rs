@@ -41,6 +41,13 @@ pub fn origin(run: &RunId) -> Vec<u8> {
     key(b'o', &[run.as_str()])
 }
 
+/// The command of a run has taken effect. Stays when the run is deleted, so that a repeat does not start it
+/// again.
+#[must_use]
+pub fn taken(run: &RunId) -> Vec<u8> {
+    key(b'd', &[run.as_str()])
+}
+
 /// Where a run stands.
 #[must_use]
 pub fn progress(run: &RunId) -> Vec<u8> {

@@ -242,6 +242,9 @@ impl SessionWork {
             let receipt = self.propose(None, None, consumed, Vec::new()).await?;
             return Ok(Ok(self.accepted(receipt, Some((run_id, known.progress.status)))));
         }
+        if partition.states.was_taken(&run_id)? {
+            return Ok(Err(Refusal::RunNotFound.into()));
+        }
         let session = partition.states.session(self.id())?;
         let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
         if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {

@@ -97,6 +97,14 @@ impl States {
         self.hot().run(id, &*self.store)
     }
 
+    /// Whether the run was ever accepted, though it may be deleted since.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn was_taken(&self, id: &RunId) -> Result<bool, StoreError> {
+        Ok(self.store.get(&keys::taken(id))?.is_some())
+    }
+
     /// The sequence that the stream's next event has.
     ///
     /// # Errors
@@ -373,6 +381,7 @@ impl Hot {
         let index = run.origin.run_index;
         if let RunEvent::Queued(_) = event {
             changes.put(keys::origin(id), &*run.origin)?;
+            changes.index(keys::taken(id), id);
             changes.index(keys::run_of_session(session, index), id);
             changes.index(keys::open_of_session(session, index), id);
         }

@@ -1,0 +1,166 @@
+//! Models and tools of a world: slow, wrong, failing and panicking as the seed says.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use reenact_actors::step::{
+    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+};
+use reenact_events::{
+    AgentId, RawJson,
+    agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
+    event::{Failure, Usage},
+};
+
+use crate::{faults::Dice, ledger::Ledger};
+
+/// The tools of every world's agent, one per effect.
+pub(crate) const TOOLS: [(&str, Effect); 4] = [
+    ("look", Effect::ReadOnly),
+    ("store", Effect::Idempotent),
+    ("order", Effect::Reconcile),
+    ("refund", Effect::AtMostOnce),
+];
+
+pub(crate) fn agent() -> Arc<AgentSpec> {
+    let tool = |(name, effect): (&str, Effect)| ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: RawJson::parse("{}").expect("json"),
+        effect,
+        timeout_s: 30,
+        kind: ToolKind::Builtin,
+    };
+    Arc::new(AgentSpec {
+        id: AgentId::trusted("simulated"),
+        name: "Simulated".to_owned(),
+        description: None,
+        instructions: Some("Be brief.".to_owned()),
+        model: ModelSpec {
+            provider: "simulated".to_owned(),
+            id: "m".to_owned(),
+            base_url: None,
+            api_key_env: None,
+            temperature_milli: None,
+            max_tokens: None,
+            timeout_s: 60,
+            retries: 2,
+        },
+        tools: TOOLS.map(tool).to_vec(),
+        history_runs: 2,
+        limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
+    })
+}
+
+pub(crate) struct SimulatedSteps {
+    pub(crate) dice: Dice,
+    pub(crate) ledger: Ledger,
+    pub(crate) panic_per_mille: u64,
+}
+
+impl SimulatedSteps {
+    async fn work(&self) {
+        tokio::time::sleep(self.dice.pause(200)).await;
+        assert!(!self.dice.hits(self.panic_per_mille), "simulated panic of an effect");
+    }
+
+    fn calls(&self, context: &str) -> Vec<RequestedCall> {
+        (0..1 + self.dice.below(3))
+            .map(|number| {
+                let name = match self.dice.below(12) {
+                    0 => "no_such_tool",
+                    other => TOOLS[usize::try_from(other).expect("small") % TOOLS.len()].0,
+                };
+                let arguments = if self.dice.hits(100) { "{broken" } else { "{}" };
+                let id = if self.dice.hits(300) { String::new() } else { format!("{context}-{number}") };
+                RequestedCall { id, name: name.to_owned(), arguments: arguments.to_owned() }
+            })
+            .collect()
+    }
+
+    fn error(&self) -> StepError {
+        let retryable = self.dice.hits(800);
+        let retry_after_ms = self.dice.hits(300).then(|| self.dice.below(3_000));
+        StepError {
+            failure: Failure { kind: "simulated".into(), message: "simulated failure".into(), status: None },
+            retryable,
+            retry_after_ms,
+            usage: None,
+        }
+    }
+}
+
+/// Every tool call has exactly one result right after it, and nothing is empty.
+fn assert_well_formed(messages: &[ChatMessage]) {
+    let mut owed: Vec<Arc<str>> = Vec::new();
+    for message in messages {
+        match message {
+            ChatMessage::Tool { call_id, text, .. } => {
+                let first = owed.first().cloned().unwrap_or_else(|| panic!("result of {call_id} without its call"));
+                assert_eq!(first, *call_id, "results follow their calls in order");
+                assert!(text.bytes() > 0, "an empty result");
+                owed.remove(0);
+            }
+            other => {
+                assert!(owed.is_empty(), "calls without a result: {owed:?}");
+                if let ChatMessage::Assistant { text, tool_calls } = other {
+                    assert!(text.is_some() || !tool_calls.is_empty(), "an empty turn");
+                    owed = tool_calls.iter().map(|call| call.id.clone()).collect();
+                }
+            }
+        }
+    }
+    assert!(owed.is_empty(), "calls without a result: {owed:?}");
+}
+
+impl Steps for SimulatedSteps {
+    fn call_model<'a>(
+        &'a self,
+        call: ModelCall,
+        sink: Arc<dyn DeltaSink>,
+    ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
+        Box::pin(async move {
+            self.ledger.called(call.context.token, call.context.attempt, None);
+            assert_well_formed(&call.messages);
+            sink.text("so ");
+            self.work().await;
+            sink.text("be it");
+            if self.dice.hits(100) {
+                return Err(self.error());
+            }
+            let turns = call.messages.iter().rev().take_while(|m| !matches!(m, ChatMessage::User { .. })).count();
+            let wants_tools = turns < 6 && self.dice.hits(600);
+            let tool_calls = if wants_tools { self.calls(&call.context.token.to_string()) } else { Vec::new() };
+            let text = if self.dice.hits(100) { String::new() } else { "so be it".to_owned() };
+            let usage = self.dice.hits(800).then(|| Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() });
+            Ok(ModelReply { text, reasoning: None, tool_calls, usage, finish_reason: None, first_token_ms: None })
+        })
+    }
+
+    fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
+        if arguments == "{}" { Ok(arguments.into()) } else { Err("not an object".to_owned()) }
+    }
+
+    fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
+        Box::pin(async move {
+            self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
+            self.work().await;
+            let text = if self.dice.hits(200) { String::new() } else { format!("did {}", call.tool.name) };
+            ToolReply { text, error: self.dice.hits(100), media: Vec::new() }
+        })
+    }
+
+    fn reconcile<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, Reconciled> {
+        Box::pin(async move {
+            self.work().await;
+            if self.dice.hits(100) {
+                return Reconciled::Unknown("simulated silence".into());
+            }
+            if self.ledger.happened(call.context.token) {
+                Reconciled::Happened(ToolReply { text: "it happened".to_owned(), error: false, media: Vec::new() })
+            } else {
+                Reconciled::DidNotHappen
+            }
+        })
+    }
+}
