@@ -18,6 +18,7 @@ pub(crate) struct World<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) promises: &'a Promises,
     pub(crate) stores: &'a BTreeMap<PartitionId, Arc<MemoryStore>>,
+    pub(crate) views: &'a crate::views::SharedViews,
     pub(crate) lives: u64,
     pub(crate) faults: u64,
 }
@@ -136,6 +137,7 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
         return Err(broken.clone());
     }
     once_per_token(world)?;
+    crate::views::same_when_rebuilt(world.log, world.views)?;
     runs_of_a_session_are_numbered_without_gaps(world.log)?;
     let calls = world.ledger.calls().len() as u64;
     Ok(Seen { digest, runs, lives: world.lives, faults: world.faults, calls, kinds })

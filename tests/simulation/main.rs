@@ -12,6 +12,7 @@ mod client;
 mod faults;
 mod ledger;
 mod steps;
+mod views;
 mod world;
 
 use world::World;

@@ -19,6 +19,7 @@ use crate::{
     faults::{Dice, Weather},
     ledger::{Ledger, MemoryBlobs},
     steps::SimulatedSteps,
+    views::{self, SharedViews},
 };
 
 /// The world is left in peace at most so long, virtual time.
@@ -60,6 +61,7 @@ pub(crate) struct World {
     blobs: Arc<MemoryBlobs>,
     ledger: Ledger,
     promises: Arc<Promises>,
+    views: SharedViews,
     slots: usize,
     sessions: u64,
 }
@@ -81,6 +83,7 @@ impl World {
             blobs: Arc::default(),
             ledger: Ledger::new(log.clone()),
             promises: Arc::default(),
+            views: Arc::default(),
             slots: usize::try_from(1 + dice.below(6)).expect("small"),
             sessions: 1 + dice.below(5),
             log,
@@ -101,6 +104,7 @@ impl World {
             ledger: &self.ledger,
             promises: &self.promises,
             stores: &self.stores.lock().expect("stores"),
+            views: &self.views,
             lives,
             faults: self.weather.faults.load(Ordering::SeqCst),
         })
@@ -112,6 +116,13 @@ impl World {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         runtime.block_on(async {
             self.clock.begin();
+            let projectors: Vec<_> = (0..self.log.partitions())
+                .chain(0..self.log.partitions())
+                .map(|partition| {
+                    let (log, views) = (self.log.clone(), self.views.clone());
+                    tokio::spawn(views::project(log, PartitionId(partition), views, self.dice.child()))
+                })
+                .collect();
             if self.dice.hits(250) {
                 self.a_zombie(life).await;
             }
@@ -121,11 +132,17 @@ impl World {
                 self.until_a_crash(life).await
             }
             self.clock.end();
+            for projector in projectors {
+                assert!(!projector.is_finished(), "a projector has ended: {:?}", projector.await);
+            }
         });
     }
 
-    /// State stores are caches: now and then one is lost with the process.
+    /// State stores and views are caches: now and then one is lost with the process.
     fn lose_a_store(&self) {
+        if self.dice.hits(100) {
+            *self.views.lock().expect("views") = reenact_projections::MemoryViews::new();
+        }
         for store in self.stores.lock().expect("stores").values() {
             if self.dice.hits(200) {
                 store.clear().expect("clears");
