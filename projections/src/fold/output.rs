@@ -7,6 +7,7 @@ use reenact_events::{BlobRef, MediaKind, MediaRef, Text, agent::AgentSpec, event
 use serde_json::{Map, Value, json};
 
 use super::{
+    json::foreign,
     messages::messages,
     run::{End, RunView},
     tools::{requirements, tools},
@@ -27,7 +28,7 @@ impl RunView {
         map.insert("user_id".to_owned(), json!(queued.user_id));
         map.insert("input".to_owned(), Value::Object(input));
         if let Some(metadata) = &queued.metadata {
-            map.insert("metadata".to_owned(), metadata.value());
+            map.insert("metadata".to_owned(), foreign(metadata));
         }
         map.insert("created_at".to_owned(), json!(self.created.seconds()));
         map.insert("status".to_owned(), json!(self.status.as_str()));

@@ -1,13 +1,13 @@
 //! A session's row: what was set, the first words that were said, and what all its runs cost.
 
 use reenact_events::{
-    RawJson, Timestamp,
+    Timestamp,
     event::{RunQueued, SessionCreated, SessionUpdated},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::usage::Tokens;
+use super::{json::foreign, usage::Tokens};
 use crate::query::SessionRow;
 
 /// How much of the first message names an unnamed session.
@@ -23,14 +23,14 @@ impl SessionRow {
     pub fn created(event: &SessionCreated, at: Timestamp) -> Self {
         let mut data = Map::new();
         put(&mut data, NAME, event.name.as_ref().map(|name| json!(name)));
-        put(&mut data, STATE, event.state.as_ref().map(RawJson::value));
+        put(&mut data, STATE, event.state.as_ref().map(foreign));
         Self {
             session_id: event.session_id.clone(),
             session_type: "agent".to_owned(),
             agent_id: event.agent_id.as_ref().map(ToString::to_string),
             user_id: event.user_id.clone(),
             session_data: Value::Object(data),
-            metadata: event.metadata.as_ref().map(RawJson::value),
+            metadata: event.metadata.as_ref().map(foreign),
             summary: None,
             created_at: at.seconds(),
             updated_at: Some(at.seconds()),
@@ -41,9 +41,9 @@ impl SessionRow {
     /// Replaces the fields that the event holds.
     pub fn update(&mut self, event: &SessionUpdated, at: Timestamp) {
         self.put_data(NAME, event.name.as_ref().map(|name| json!(name)));
-        self.put_data(STATE, event.state.as_ref().map(RawJson::value));
-        self.metadata = event.metadata.as_ref().map(RawJson::value).or_else(|| self.metadata.take());
-        self.summary = event.summary.as_ref().map(RawJson::value).or_else(|| self.summary.take());
+        self.put_data(STATE, event.state.as_ref().map(foreign));
+        self.metadata = event.metadata.as_ref().map(foreign).or_else(|| self.metadata.take());
+        self.summary = event.summary.as_ref().map(foreign).or_else(|| self.summary.take());
         self.updated_at = Some(at.seconds());
     }
 

@@ -7,6 +7,7 @@ use reenact_events::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    json::parse,
     output::text_value,
     run::{RunView, StepView},
     usage::message_metrics,
@@ -92,8 +93,5 @@ pub const ARGUMENTS_REF: &str = "tool_args_ref";
 /// Arguments as the object that they should be, or the text that the model wrote in its place.
 #[must_use]
 pub fn parse_arguments(text: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Value::Object(object),
-        _ => Value::String(text.to_owned()),
-    }
+    parse(text).filter(Value::is_object).unwrap_or_else(|| Value::String(text.to_owned()))
 }

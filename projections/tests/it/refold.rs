@@ -1,9 +1,15 @@
 //! The file is only a view: deleted, torn or of another log, it comes back the same.
 
-use reenact_events::LogId;
+use reenact_events::{
+    LogId, RawJson, Text,
+    event::{RunQueued, SessionUpdated},
+};
 use reenact_projections::{Position, ViewError, Views, digest};
 
-use crate::{generator, history::LOG};
+use crate::{
+    generator,
+    history::{History, LOG, queued, session, tool_answered, tool_requested},
+};
 
 const SEEDS: u64 = 25;
 
@@ -32,6 +38,29 @@ async fn a_run_at_work_reads_the_same_from_sql_and_memory() {
             let sql = views.run(&reenact_projections::query::Scope::Anyone, &row.run_id).await.expect("reads");
             assert_eq!(sql, memory.run(&row.run_id).expect("folds"), "seed {seed}");
         }
+    }
+}
+
+/// JSON that a parser refuses to read back: too deep by a little or a lot, and a number that no double holds.
+#[tokio::test]
+async fn no_json_of_a_caller_makes_a_row_unreadable() {
+    let nested = |levels: usize| format!("{}{}", r#"{"a":"#.repeat(levels) + "1", "}".repeat(levels));
+    for json in [nested(99), nested(101), nested(126), nested(5000), r#"{"n":1e999}"#.to_owned()] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut history = History::new(1);
+        let (at, raw) = (session("s"), RawJson::parse(&json).expect("is JSON"));
+        history.create("s", None);
+        let (state, metadata, summary) = (Some(raw.clone()), Some(raw.clone()), Some(raw.clone()));
+        history.push(&at, SessionUpdated { session_id: at.clone(), name: None, state, metadata, summary });
+        let metadata = Some(raw);
+        history.push(&at, RunQueued { metadata, ..queued("s", "r", 0, None, Text::inline("hello")) });
+        history.start("s", "r");
+        history.push(&at, tool_requested("r", 0, 1, "c", Text::inline(&json)));
+        history.push(&at, tool_answered("r", 0, 1, Text::inline("done")));
+        history.complete("s", "r", "done");
+        let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+        history.fold_into(&views).await;
+        assert_eq!(views.dump().await.expect("reads"), history.memory().dump());
     }
 }
 
