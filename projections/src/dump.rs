@@ -17,8 +17,8 @@ pub struct Dump {
     pub runs: Vec<RunRow>,
     /// By run id, then sequence.
     pub run_events: Vec<(RunId, RunEventRow)>,
-    /// By agent id, then version; the specification as JSON.
-    pub components: Vec<(AgentId, String, Value)>,
+    /// By agent id, then version; the specification as JSON text.
+    pub components: Vec<(AgentId, String, String)>,
 }
 
 /// Equal rows have equal digests.

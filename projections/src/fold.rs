@@ -5,6 +5,7 @@
 //! RunOutput.
 
 pub mod apply;
+pub mod component;
 pub mod json;
 pub mod messages;
 pub mod output;

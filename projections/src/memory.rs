@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, agent::AgentSpec};
-use serde_json::json;
 
 use crate::{
     Dump, Position, ViewError,
-    fold::{self, Rows, RunView},
+    fold::{self, Rows, RunView, component},
     query::{RunEventRow, RunRow, SessionRow},
 };
 
@@ -24,7 +23,7 @@ struct Tables {
     sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, RunRow>,
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
-    components: BTreeMap<(AgentId, String), AgentSpec>,
+    components: BTreeMap<(AgentId, String), String>,
 }
 
 impl MemoryViews {
@@ -77,8 +76,8 @@ impl MemoryViews {
         if !row.status.is_end() {
             let events: Vec<_> = self.tables.events(run);
             if let Some(view) = RunView::from_rows(&events)? {
-                let key = (view.queued.agent_id.clone(), view.queued.agent_version.to_string());
-                row.complete(&view, self.tables.components.get(&key));
+                let spec = self.tables.spec(&view.queued.agent_id, &view.queued.agent_version)?;
+                row.complete(&view, spec.as_ref());
             }
         }
         Ok(Some(row))
@@ -97,13 +96,18 @@ impl MemoryViews {
                 .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
                 .collect(),
             components: components
-                .map(|((agent, version), spec)| (agent.clone(), version.clone(), json!(spec)))
+                .map(|((agent, version), spec)| (agent.clone(), version.clone(), spec.clone()))
                 .collect(),
         }
     }
 }
 
 impl Tables {
+    fn spec(&self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
+        let json = self.components.get(&(agent.clone(), version.to_owned()));
+        json.map(|json| component::read(agent, version, json)).transpose()
+    }
+
     fn events(&self, run: &RunId) -> Vec<RunEventRow> {
         self.run_events.get(run).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
@@ -149,11 +153,12 @@ impl Rows for Tables {
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
-        Ok(self.components.get(&(agent.clone(), version.to_owned())).cloned())
+        self.spec(agent, version)
     }
 
     fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
-        self.components.insert((spec.id.clone(), version.to_owned()), spec.clone());
+        let json = component::write(version, spec)?;
+        self.components.insert((spec.id.clone(), version.to_owned()), json);
         Ok(())
     }
 }

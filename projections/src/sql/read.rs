@@ -197,12 +197,10 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
     })
 }
 
-fn components(database: Database<'_>) -> Result<Vec<(AgentId, String, serde_json::Value)>, ViewError> {
+fn components(database: Database<'_>) -> Result<Vec<(AgentId, String, String)>, ViewError> {
     let sql = "SELECT agent_id, version, spec FROM components ORDER BY agent_id, version";
-    database.query(sql, params![], |row| {
-        let spec = super::values::json(row, 2)?.unwrap_or_default();
-        Ok((AgentId::trusted(row.get_ref(0)?.as_str()?), row.get(1)?, spec))
-    })
+    let component = |row: &Row<'_>| Ok((AgentId::trusted(row.get_ref(0)?.as_str()?), row.get(1)?, row.get(2)?));
+    database.query(sql, params![], component)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     ViewError,
-    fold::Rows,
+    fold::{Rows, component},
     query::{RunEventRow, RunRow, SessionRow},
 };
 
@@ -163,18 +163,11 @@ impl Rows for Database<'_> {
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
         let sql = "SELECT spec FROM components WHERE agent_id = ?1 AND version = ?2";
         let json: Option<String> = self.first(sql, params![agent.as_str(), version], |row| row.get(0))?;
-        let bad = |error: serde_json::Error| ViewError::BadRow {
-            row: format!("components {agent} {version}").into(),
-            reason: error.to_string().into(),
-        };
-        json.map(|json| serde_json::from_str(&json).map_err(bad)).transpose()
+        json.map(|json| component::read(agent, version, &json)).transpose()
     }
 
     fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
-        let json = serde_json::to_string(spec).map_err(|error| ViewError::BadRow {
-            row: format!("components {} {version}", spec.id).into(),
-            reason: error.to_string().into(),
-        })?;
+        let json = component::write(version, spec)?;
         self.execute(
             "INSERT OR REPLACE INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)",
             params![spec.id.as_str(), version, json],
