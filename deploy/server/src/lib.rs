@@ -4,8 +4,13 @@
 //! signals and environment variables. It holds no rule of the domain: handlers turn a request into a
 //! command or a query and the answer into JSON.
 //!
-//! Read in this order: [`config`], [`wiring`], [`http`], [`cli`].
+//! Read in this order: [`config`], [`wiring`], [`server`], [`http`], [`cli`].
 
+pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod http;
+pub mod progress;
+pub mod server;
+pub mod telemetry;
 pub mod wiring;

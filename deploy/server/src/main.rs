@@ -1,3 +1,5 @@
-//! Starts the program.
+//! Starts the program; everything is in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    reenact_server::cli::main()
+}

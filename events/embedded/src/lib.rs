@@ -32,3 +32,9 @@ mod writer;
 pub use log::EmbeddedLog;
 pub use options::{Durability, OpenError, Options};
 pub use reader::Reader;
+
+/// The version of SQLite that the log is kept with.
+#[must_use]
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}

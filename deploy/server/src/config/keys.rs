@@ -10,15 +10,17 @@ pub struct Key {
     pub default: &'static str,
     /// Its value is never shown.
     pub secret: bool,
+    /// What it is for.
+    pub help: &'static str,
 }
 
 impl Key {
-    const fn new(name: &'static str, default: &'static str) -> Self {
-        Self { name, default, secret: false }
+    const fn new(name: &'static str, default: &'static str, help: &'static str) -> Self {
+        Self { name, default, secret: false, help }
     }
 
-    const fn secret(name: &'static str) -> Self {
-        Self { name, default: "", secret: true }
+    const fn secret(name: &'static str, help: &'static str) -> Self {
+        Self { name, default: "", secret: true, help }
     }
 
     /// The environment variable that sets it.
@@ -30,29 +32,33 @@ impl Key {
 
 /// All keys, in the order in which they are shown.
 pub const KEYS: &[Key] = &[
-    Key::new("data", "./data"),
-    Key::new("listen", "127.0.0.1:7777"),
-    Key::new("agents", "./agents"),
-    Key::new("log", "embedded"),
-    Key::new("database", "sqlite"),
-    Key::new("topic-prefix", "reenact"),
-    Key::new("node", "local"),
-    Key::new("max-concurrency", "32"),
-    Key::new("max-queue-depth", "1000"),
-    Key::new("drain-s", "30"),
-    Key::new("durability", "full"),
-    Key::new("auth", "none"),
-    Key::new("allow-unauthenticated", "false"),
-    Key::secret("security-key"),
-    Key::secret("jwt-verification-keys"),
-    Key::new("jwt-algorithm", "RS256"),
-    Key::new("jwks", ""),
-    Key::new("max-body-bytes", "67108864"),
-    Key::new("max-message-bytes", "16777216"),
-    Key::new("max-file-bytes", "33554432"),
-    Key::new("cors-origins", ""),
-    Key::new("log-level", "info"),
-    Key::new("log-format", "text"),
+    Key::new("data", "./data", "Where log, state, views and blobs are kept"),
+    Key::new("listen", "127.0.0.1:7777", "Where HTTP is served"),
+    Key::new("agents", "./agents", "The folder of agent files; without it and without `./agents`, `demo` is served"),
+    Key::new("log", "embedded", "Where the log is: `embedded` in this version"),
+    Key::new("database", "sqlite", "Where the views are: `sqlite` in this version"),
+    Key::new("topic-prefix", "reenact", "What topics begin with; for logs that have topics"),
+    Key::new("node", "local", "The name of this process among its peers"),
+    Key::new("max-concurrency", "32", "How many runs are at work at once"),
+    Key::new("max-queue-depth", "1000", "How many runs may wait; 0 is no bound"),
+    Key::new("drain-s", "30", "Seconds that runs may go on after a request to stop"),
+    Key::new(
+        "durability",
+        "full",
+        "What an acknowledged commit survives: `full` (loss of power) or `relaxed` (a crash)",
+    ),
+    Key::new("auth", "none", "How callers prove who they are: `none` in this version"),
+    Key::new("allow-unauthenticated", "false", "Serve an address beyond this machine although nobody is asked"),
+    Key::secret("security-key", "The shared secret of `--auth key`"),
+    Key::secret("jwt-verification-keys", "The secrets or PEM files of `--auth jwt`"),
+    Key::new("jwt-algorithm", "RS256", "The algorithm of `--auth jwt`"),
+    Key::new("jwks", "", "The key set of `--auth jwt`"),
+    Key::new("max-body-bytes", "67108864", "The most bytes that a request may have"),
+    Key::new("max-message-bytes", "16777216", "The most bytes that a message, or another text field, may have"),
+    Key::new("max-file-bytes", "33554432", "The most bytes that an uploaded file may have"),
+    Key::new("cors-origins", "", "The origins whose pages may call; empty is any"),
+    Key::new("log-level", "info", "What is logged, as a filter of `tracing`; `RUST_LOG` wins"),
+    Key::new("log-format", "text", "How log lines look: `text` or `json`"),
 ];
 
 /// The key of this name, `_` and `-` being the same.

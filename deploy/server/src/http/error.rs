@@ -158,9 +158,12 @@ impl From<ViewError> for ApiError {
     fn from(error: ViewError) -> Self {
         match error {
             // Passing states: the views are being folded again, or the process is going down.
-            ViewError::Locked { .. } | ViewError::DiskFull { .. } | ViewError::Closed => {
-                Self::unavailable(format!("the views cannot be read now: {error}"), 2)
-            }
+            ViewError::Locked { .. }
+            | ViewError::DiskFull { .. }
+            | ViewError::Corrupt { .. }
+            | ViewError::BadRow { .. }
+            | ViewError::Discarded { .. }
+            | ViewError::Closed => Self::unavailable(format!("the views cannot be read now: {error}"), 2),
             other => Self::internal("the views cannot be read", &other),
         }
     }

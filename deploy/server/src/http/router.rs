@@ -49,6 +49,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(resume::resume))
         .routes(routes!(proceed::proceed))
         .routes(routes!(list::all))
+        .routes(routes!(list::one))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
         .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))
         .routes(routes!(sessions::change::rename))

@@ -2,7 +2,7 @@
 //! [`Ready`] is answered 503 with the reasons until then.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -87,6 +87,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     began_at: Timestamp,
     services: OnceLock<Arc<Services>>,
+    stage: Mutex<String>,
     leaving: CancellationToken,
     gone: CancellationToken,
 }
@@ -105,9 +106,17 @@ impl App {
             clock,
             began_at,
             services: OnceLock::new(),
+            stage: Mutex::default(),
             leaving: CancellationToken::new(),
             gone: CancellationToken::new(),
         }))
+    }
+
+    /// Says what the restoring is at.
+    pub fn stage(&self, what: &str) {
+        if self.0.services.get().is_none() {
+            what.clone_into(&mut self.0.stage.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     /// Opens the doors. A second call changes nothing.
@@ -180,7 +189,7 @@ impl App {
             return vec!["the process is shutting down".to_owned()];
         }
         match self.0.services.get() {
-            None => vec!["the data directory is being opened and restored".to_owned()],
+            None => vec![self.0.stage.lock().unwrap_or_else(PoisonError::into_inner).clone()],
             Some(services) => services.node.readiness().reasons,
         }
     }

@@ -1,4 +1,5 @@
-//! `GET /runs`: runs of all sessions, newest first. Ours; AgentOS lists runs of one session only.
+//! `GET /runs` and `GET /runs/{run_id}`: runs of all sessions, newest first, and one by its id alone. Ours;
+//! AgentOS lists runs of one session only.
 
 use std::time::Instant;
 
@@ -6,13 +7,16 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use reenact_events::SessionId;
+use reenact_events::{RunId, SessionId};
 use reenact_projections::query::{Page, RunFilter};
 
-use super::read::statuses;
+use super::{
+    read::{output, statuses},
+    run_not_found,
+};
 use crate::http::{
     error::{ApiError, ErrorBody},
-    fields::Query,
+    fields::{PathIds, Query},
     paging::{Listed, listed, paging},
     position::After,
     scope::caller,
@@ -58,4 +62,29 @@ pub async fn all(Ready(services): Ready, Query(query): Query, After(after): Afte
         None => Page { items: Vec::new(), total: 0 },
     };
     Ok((token, Json(listed(page, paging, began, |row| RunPreview::of(&row)))).into_response())
+}
+
+/// One run by its id alone.
+#[utoipa::path(
+    get, path = "/runs/{run_id}", tag = "Runs", operation_id = "get_run",
+    params(
+        ("run_id" = String, Path, description = "The run"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+    ),
+    responses(
+        (status = 200, description = "The RunOutput", body = Object),
+        (status = 404, description = "No such run, or it is another user's", body = ErrorBody),
+    )
+)]
+pub async fn one(
+    Ready(services): Ready,
+    path: PathIds,
+    Query(query): Query,
+    After(after): After,
+) -> Result<Response, ApiError> {
+    let caller = caller(&query)?;
+    let run = path.get("run_id", RunId::parse)?;
+    let token = services.caught_up(after.as_ref()).await?;
+    let row = services.views.run(&caller.scope, &run).await?.ok_or_else(run_not_found)?;
+    Ok((token, Json(output(&services, row).await?)).into_response())
 }

@@ -165,7 +165,11 @@ fn input_of(run_data: &Value) -> String {
     match &run_data["input"]["input_content"] {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        // Lists do not read texts that are kept apart.
+        other => match other["bytes"].as_u64() {
+            Some(bytes) => format!("({bytes} bytes)"),
+            None => other.to_string(),
+        },
     }
 }
 

@@ -1,0 +1,128 @@
+//! The command line. One file per command; client commands speak HTTP to `--url`, `events` and `doctor` look
+//! at a data directory themselves.
+
+mod client;
+mod completions;
+mod config;
+mod doctor;
+mod events;
+mod options;
+mod output;
+mod run;
+mod runs;
+mod serve;
+mod sessions;
+mod told;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::ConfigError;
+
+/// Event-sourced agents: every run survives a crash and goes on from its last journaled step.
+#[derive(Debug, Parser)]
+#[command(name = "reenact", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    /// Write JSON: one value; lists write one object a line.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve agents over HTTP.
+    Serve(options::Configured),
+    /// Run an agent and show its answer as it comes.
+    Run(run::Run),
+    /// List runs, show one, stop one, let one go on.
+    #[command(subcommand)]
+    Runs(runs::Runs),
+    /// List sessions, show one, delete one.
+    #[command(subcommand)]
+    Sessions(sessions::Sessions),
+    /// Read the log of a stopped or running deployment.
+    #[command(subcommand)]
+    Events(events::Events),
+    /// Show the configuration and where each value comes from.
+    Config(options::Configured),
+    /// Look for what keeps `serve` from working.
+    Doctor(options::Configured),
+    /// Write a completion script for a shell.
+    Completions(completions::Completions),
+}
+
+/// Runs the program on the process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let done = runtime.block_on(dispatch(cli));
+            // Nothing that is acknowledged waits on a thread: what is left may be cut off.
+            runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+            finish(done)
+        }
+        Err(error) => finish(Err(error.into())),
+    }
+}
+
+async fn dispatch(cli: Cli) -> anyhow::Result<()> {
+    let json = cli.json;
+    match cli.command {
+        Command::Serve(options) => serve::serve(&options).await,
+        Command::Run(command) => command.execute(json).await,
+        Command::Runs(command) => command.execute(json).await,
+        Command::Sessions(command) => command.execute(json).await,
+        Command::Events(command) => command.execute(json).await,
+        Command::Config(options) => config::show(&options, json),
+        Command::Doctor(options) => doctor::examine(&options, json).await,
+        Command::Completions(command) => command.write(),
+    }
+}
+
+/// Tells what went wrong, and which exit status that is.
+fn finish(done: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // Whoever reads our output may have read enough: `reenact events list | head`.
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(closed) {
+        return ExitCode::SUCCESS;
+    }
+    if !error.is::<told::Told>() {
+        eprintln!("error: {error:#}");
+    }
+    let code = error.downcast_ref::<ConfigError>().map_or(1, ConfigError::exit_code);
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_key_is_an_option_of_serve() {
+        let cli = Cli::try_parse_from(["reenact", "serve", "--data", "d", "--drain-s", "5", "--json"]).unwrap();
+        let Command::Serve(options) = cli.command else { unreachable!() };
+        assert_eq!(options.flags["data"], "d");
+        assert_eq!(options.flags["drain-s"], "5");
+        assert!(cli.json);
+    }
+
+    #[test]
+    fn an_unknown_option_is_wrong_usage() {
+        let error = Cli::try_parse_from(["reenact", "serve", "--dta", "d"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+    }
+}
