@@ -48,7 +48,7 @@ pub(crate) fn open(directory: &Directory, options: &Options, existing: Existing)
     }
     let mut connection = schema::connect_writer(file, options.durability, options.bytes_max).map_err(sqlite)?;
     if schema::is_empty(&connection).map_err(sqlite)? {
-        let identity = Identity { log_id: LogId(Uuid::new_v4()), partitions: options.partitions };
+        let identity = Identity { log_id: new_log_id(), partitions: options.partitions };
         schema::create(&mut connection, identity).map_err(sqlite)?;
         directory.sync()?;
     }
@@ -59,6 +59,14 @@ pub(crate) fn open(directory: &Directory, options: &Options, existing: Existing)
     let standings = check_ends(&connection, identity).map_err(|error| OpenError::of_log(file, &error))?;
     schema::bury(&connection).map_err(sqlite)?;
     Ok(Opened { connection, identity, standings })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a log that is created anew must differ from every other, also from one of the same name that was deleted"
+)]
+fn new_log_id() -> LogId {
+    LogId(Uuid::new_v4())
 }
 
 fn check_version(found: i32) -> Result<(), OpenError> {
