@@ -1,0 +1,311 @@
+//! Payloads as this version writes them, and some as other writers might. Each becomes a golden file once; to
+//! change one here has no effect, so a changed type gets a new sample with a new name.
+
+use reenact_events::{
+    AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, RawJson, RunId, SessionId, StepToken, Text, Timestamp,
+    UserId,
+    agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
+    event::{
+        CancellationStage, ComponentRegistered, Failure, PartitionClaimed, Resolution, RunCancelRequested,
+        RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted, SessionCreated,
+        SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved,
+        StepResult, ToolCallRequest, Usage,
+    },
+    ids,
+};
+
+/// A payload.
+pub(crate) struct Sample {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) input: String,
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Sample> {
+    let written = [entities(), runs(), steps(), outcomes(), decisions()].into_iter().flatten();
+    written
+        .map(|(name, event)| Sample {
+            kind: event.type_name().to_owned(),
+            name: name.to_owned(),
+            input: event.encode().expect("encodes"),
+        })
+        .chain(foreign())
+        .collect()
+}
+
+type Named = (&'static str, Event);
+
+fn run() -> RunId {
+    RunId::trusted("0b7c7a52-6a9e-5f6e-8a58-1f5f0b7c7a52")
+}
+
+fn session() -> SessionId {
+    SessionId::trusted("Zoë's trip 🙂")
+}
+
+fn user() -> Option<UserId> {
+    Some(UserId::trusted("user-1"))
+}
+
+fn blob() -> BlobRef {
+    BlobRef::of(b"a long text")
+}
+
+fn media() -> Vec<MediaRef> {
+    let picture = MediaRef {
+        kind: MediaKind::Image,
+        blob: blob(),
+        mime: "image/jpeg".into(),
+        name: Some("../holiday \"1\".jpg".into()),
+    };
+    let nameless = |kind, mime: &str| MediaRef { kind, blob: blob(), mime: mime.into(), name: None };
+    vec![
+        picture,
+        nameless(MediaKind::Audio, "audio/ogg"),
+        nameless(MediaKind::Video, "video/mp4"),
+        nameless(MediaKind::File, "application/pdf"),
+    ]
+}
+
+fn json(text: &str) -> Option<RawJson> {
+    Some(RawJson::parse(text).expect("is JSON"))
+}
+
+fn agent() -> AgentSpec {
+    let tool = |name: &str, effect, kind| ToolSpec {
+        name: name.to_owned(),
+        description: "Does it.".to_owned(),
+        parameters: RawJson::parse(r#"{"type":"object","properties":{"n":{"type":"number","maximum":1e3}}}"#)
+            .expect("is JSON"),
+        effect,
+        timeout_s: 30,
+        kind,
+    };
+    let headers = vec![("authorization".to_owned(), "env:TOKEN".to_owned())];
+    let http = ToolKind::Http { method: "POST".to_owned(), url: "http://127.0.0.1:9/do".to_owned(), headers };
+    AgentSpec {
+        id: AgentId::trusted("travel"),
+        name: "Travel".to_owned(),
+        description: Some("Plans trips.".to_owned()),
+        instructions: Some("Be brief.\nBe kind.".to_owned()),
+        model: ModelSpec {
+            provider: "openai".to_owned(),
+            id: "gpt-x".to_owned(),
+            base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+            api_key_env: Some("OPENAI_API_KEY".to_owned()),
+            temperature_milli: Some(700),
+            max_tokens: Some(1024),
+            timeout_s: 60,
+            retries: 2,
+        },
+        tools: vec![
+            tool("calculator", Effect::ReadOnly, ToolKind::Builtin),
+            tool("book", Effect::Idempotent, http.clone()),
+            tool("pay", Effect::Reconcile, http.clone()),
+            tool("post", Effect::AtMostOnce, http),
+        ],
+        history_runs: 3,
+        limits: Limits { tool_calls: 20, turns: 10, timeout_s: 600 },
+    }
+}
+
+fn bare_agent() -> AgentSpec {
+    let model =
+        ModelSpec { base_url: None, api_key_env: None, temperature_milli: None, max_tokens: None, ..agent().model };
+    AgentSpec { description: None, instructions: None, model, tools: Vec::new(), ..agent() }
+}
+
+fn entities() -> Vec<Named> {
+    let claimed = PartitionClaimed {
+        node: NodeId::trusted("node-a"),
+        log_id: LogId(ids::derived("log", &["golden"])),
+        nonce: ids::derived("claim", &["golden"]),
+    };
+    let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
+    let created = SessionCreated {
+        session_id: session(),
+        user_id: user(),
+        agent_id: Some(AgentId::trusted("travel")),
+        name: Some("Trip".to_owned()),
+        state: json(r#"{"b": 1.50, "a": [null, "\u00e9"], "b": 2}"#),
+        metadata: json("{}"),
+    };
+    let bare =
+        SessionCreated { user_id: None, agent_id: None, name: None, state: None, metadata: None, ..created.clone() };
+    let updated = SessionUpdated {
+        session_id: session(),
+        name: Some(String::new()),
+        state: json(r#"{"n":12345678901234567890}"#),
+        metadata: json(r#"{"k":"v"}"#),
+        summary: json(r#"{"summary":"They talked."}"#),
+    };
+    let untouched = SessionUpdated { name: None, state: None, metadata: None, summary: None, ..updated.clone() };
+    vec![
+        ("claimed", claimed.into()),
+        ("full", registered(agent()).into()),
+        ("least", registered(bare_agent()).into()),
+        ("full", created.into()),
+        ("least", bare.into()),
+        ("full", updated.into()),
+        ("least", untouched.into()),
+        ("deleted", SessionDeleted { session_id: session() }.into()),
+    ]
+}
+
+fn runs() -> Vec<Named> {
+    let full = RunQueued {
+        run_id: run(),
+        session_id: session(),
+        user_id: user(),
+        run_index: 41,
+        agent_id: AgentId::trusted("travel"),
+        agent_version: agent().version(),
+        input: "Where to?\n\u{0}\"".into(),
+        media: media(),
+        metadata: json(r#"{"source":"mail"}"#),
+        stream: true,
+        background: true,
+    };
+    let least = RunQueued {
+        user_id: None,
+        run_index: 0,
+        input: Text::Blob(blob()),
+        media: Vec::new(),
+        metadata: None,
+        stream: false,
+        background: false,
+        ..full.clone()
+    };
+    let failure = Failure { kind: "rate_limited".into(), message: "Wait.".into(), status: Some(429) };
+    let unnamed = Failure { status: None, ..failure.clone() };
+    vec![
+        ("full", full.into()),
+        ("least", least.into()),
+        ("started", RunStarted { run_id: run() }.into()),
+        ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),
+        ("continued", RunContinued { run_id: run() }.into()),
+        ("full", RunCancelRequested { run_id: run(), reason: Some("changed my mind".into()) }.into()),
+        ("least", RunCancelRequested { run_id: run(), reason: None }.into()),
+        ("inline", RunCompleted { run_id: run(), content: "To Rome.".into() }.into()),
+        ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()) }.into()),
+        ("full", RunFailed { run_id: run(), error: failure }.into()),
+        ("least", RunFailed { run_id: run(), error: unnamed }.into()),
+        ("pending", cancelled(CancellationStage::Pending, None)),
+        ("executing", cancelled(CancellationStage::Executing, Some("To R".into()))),
+        ("paused", cancelled(CancellationStage::Paused, None)),
+    ]
+}
+
+fn cancelled(stage: CancellationStage, partial: Option<Text>) -> Event {
+    let reason = partial.is_some().then(|| "stop".into());
+    RunCancelled { run_id: run(), stage, partial, reason }.into()
+}
+
+fn steps() -> Vec<Named> {
+    let requested = |step, attempt, call| -> Event {
+        let not_after = Timestamp(1_700_000_060_000);
+        StepRequested { run_id: run(), step, attempt, token: StepToken::of_step(&run(), step), not_after, call }.into()
+    };
+    let tool = |effect| StepCall::Tool {
+        call_id: "call_1".into(),
+        name: "book".into(),
+        arguments: r#"{"city":"Rome"}"#.into(),
+        effect,
+    };
+    vec![
+        ("model", requested(0, 1, StepCall::Model { turn: 0 })),
+        ("tool_read_only", requested(1, 1, tool(Effect::ReadOnly))),
+        ("tool_idempotent", requested(1, 2, tool(Effect::Idempotent))),
+        ("tool_reconcile", requested(2, 1, tool(Effect::Reconcile))),
+        ("tool_at_most_once", requested(3, 1, tool(Effect::AtMostOnce))),
+    ]
+}
+
+fn outcomes() -> Vec<Named> {
+    let completed =
+        |result| -> Event { StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812 }.into() };
+    let call = |refusal: Option<&str>| ToolCallRequest {
+        id: "call_1".into(),
+        name: "book".into(),
+        arguments: "{not json".into(),
+        refusal: refusal.map(Into::into),
+    };
+    let usage = Usage {
+        input_tokens: 100,
+        output_tokens: 20,
+        cache_read_tokens: 60,
+        cache_write_tokens: 5,
+        reasoning_tokens: 7,
+    };
+    let model = StepResult::Model {
+        text: "I book it.".into(),
+        reasoning: Some("Rome is nice.".into()),
+        tool_calls: vec![call(None), call(Some("the arguments are no JSON"))],
+        usage: Some(usage),
+        finish_reason: Some("tool_calls".into()),
+        first_token_ms: Some(90),
+    };
+    let silent = StepResult::Model {
+        text: "".into(),
+        reasoning: None,
+        tool_calls: Vec::new(),
+        usage: None,
+        finish_reason: None,
+        first_token_ms: None,
+    };
+    let tool = |content, error, media| StepResult::Tool { content, error, media };
+    let error = Failure { kind: "timeout".into(), message: "It took too long.".into(), status: None };
+    let failed = StepFailed {
+        run_id: run(),
+        step: 4,
+        attempt: 1,
+        error,
+        retry_at: Some(Timestamp(1_700_000_000_500)),
+        usage: Some(usage),
+    };
+    let last = StepFailed { retry_at: None, usage: None, ..failed.clone() };
+    vec![
+        ("model_full", completed(model)),
+        ("model_silent", completed(silent)),
+        ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
+        ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
+        ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),
+        ("retried", failed.into()),
+        ("last", last.into()),
+    ]
+}
+
+fn decisions() -> Vec<Named> {
+    let doubt = StepInDoubt { run_id: run(), step: 3, attempt: 1, reason: "the process ended in between".into() };
+    let resolved = |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by }.into() };
+    vec![
+        ("in_doubt", doubt.into()),
+        ("retry", resolved(Resolution::Retry, user())),
+        ("completed", resolved(Resolution::Completed { value: "done".into() }, None)),
+        ("skip", resolved(Resolution::Skip, None)),
+        ("fail", resolved(Resolution::Fail, None)),
+    ]
+}
+
+/// As other writers might write: other order, other spaces, escapes, absent fields, fields of a later version.
+fn foreign() -> Vec<Sample> {
+    [
+        ("dev.reenact.run.started.v1", "foreign_spaces", " {\n\t\"run_id\" :\r\n \"r\\u00e9\\ud83d\\ude42\" } "),
+        (
+            "dev.reenact.run.queued.v1",
+            "foreign_order",
+            r#"{"background":false,"stream":false,"later":[1,{"x":null}],"input":"hi","agent_version":"v","agent_id":"a","run_index":0,"session_id":"s","run_id":"r"}"#,
+        ),
+        (
+            "dev.reenact.run.step.completed.v1",
+            "foreign_later_fields",
+            r#"{"run_id":"r","step":0,"attempt":1,"duration_ms":1,"result":{"model":{"text":"hi","tool_calls":[{"id":"c","name":"n","arguments":"{}","later":1}],"later":{"y":[]}}}}"#,
+        ),
+        ("dev.reenact.run.failed.v1", "foreign_absent", r#"{"run_id":"r","error":{"message":"m","kind":"k"}}"#),
+        ("dev.reenact.session.created.v1", "foreign_absent", r#"{"session_id":"s"}"#),
+    ]
+    .into_iter()
+    .map(|(kind, name, input)| Sample { kind: kind.to_owned(), name: name.to_owned(), input: input.to_owned() })
+    .collect()
+}
