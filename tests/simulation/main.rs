@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod faults;
 mod ledger;
+mod shuffled;
 mod steps;
 mod views;
 mod world;
@@ -73,7 +74,7 @@ fn whatever_dies_every_accepted_run_ends_and_nothing_is_done_twice() {
 }
 
 fn one_world(seed: u64) -> check::Seen {
-    match std::panic::catch_unwind(|| World::from_seed(seed).run()) {
+    match std::panic::catch_unwind(|| shuffled::run(seed).and_then(|()| World::from_seed(seed).run())) {
         Ok(Ok(seen)) => seen,
         Ok(Err(broken)) => panic!("seed {seed}: {broken}\nrun it again with REENACT_SEED={seed}"),
         Err(panic) => {

@@ -91,7 +91,7 @@ impl SimulatedSteps {
 }
 
 /// Every tool call has exactly one result right after it, and nothing is empty.
-fn assert_well_formed(messages: &[ChatMessage]) {
+pub(crate) fn assert_well_formed(messages: &[ChatMessage]) {
     let mut owed: Vec<Arc<str>> = Vec::new();
     for message in messages {
         match message {

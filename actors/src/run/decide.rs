@@ -332,7 +332,7 @@ impl Draft<'_> {
     }
 
     fn reconciled(&mut self, step: u32, attempt: u32, answer: ReconcileAnswer) {
-        if self.run.awaits(step, attempt).is_none() {
+        if self.run.awaits(step, attempt).is_none_or(|known| known.effect() != Effect::Reconcile) {
             return;
         }
         match answer {
