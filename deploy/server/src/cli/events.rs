@@ -14,6 +14,8 @@ use crate::wiring::log_folder;
 
 /// How often a log that is followed is asked for more.
 const POLL: Duration = Duration::from_millis(200);
+/// Offsets have gaps; rarely does an event take more than so many of them.
+const OFFSETS_PER_EVENT: u64 = 8;
 /// What every type of ours begins with; people need not read it.
 const PREFIX: &str = "dev.reenact.";
 
@@ -129,7 +131,8 @@ impl List {
 impl Tail {
     fn execute(&self, json: bool) -> anyhow::Result<()> {
         let (reader, partitions) = self.which.open()?;
-        let mut places: Vec<_> = partitions.into_iter().map(|partition| (partition, Offset(0))).collect();
+        let begin = |partition| Ok::<_, anyhow::Error>((partition, self.begin(reader.bounds(partition)?.1)));
+        let mut places = partitions.into_iter().map(begin).collect::<Result<Vec<_>, _>>()?;
         let mut recent = std::collections::VecDeque::new();
         for (partition, from) in &mut places {
             self.read_on(&reader, *partition, from, |event| {
@@ -151,6 +154,15 @@ impl Tail {
             out.flush()?;
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Where to look for the last events: anywhere when only some are wanted, else near the end.
+    fn begin(&self, end: Offset) -> Offset {
+        let Which { session, run, kind, .. } = &self.which;
+        if session.is_some() || run.is_some() || kind.is_some() {
+            return Offset(0);
+        }
+        Offset(end.0.saturating_sub(self.last as u64 * OFFSETS_PER_EVENT))
     }
 
     fn read_on(

@@ -94,10 +94,19 @@ fn finish(done: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !error.is::<told::Told>() {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", explain(&error));
     }
     let code = error.downcast_ref::<ConfigError>().map_or(1, ConfigError::exit_code);
     ExitCode::from(code)
+}
+
+/// The error with its causes, without those that it tells itself.
+fn explain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| match cause.to_string() {
+        cause if told.contains(&cause) => told,
+        cause if told.is_empty() => cause,
+        cause => format!("{told}: {cause}"),
+    })
 }
 
 #[cfg(test)]

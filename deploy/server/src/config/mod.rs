@@ -28,6 +28,18 @@ pub enum ConfigError {
         /// What is wrong, and what would be right.
         reason: String,
     },
+    /// The value means something that this version cannot do.
+    #[error("{origin}: `{key} = {value}` is not in this version; {remedy}")]
+    NotHere {
+        /// The key.
+        key: &'static str,
+        /// What it was given.
+        value: String,
+        /// Where that stands.
+        origin: Source,
+        /// What works instead.
+        remedy: &'static str,
+    },
     /// The file holds something that is no key.
     #[error("`{file}` line {line}: there is no key `{key}`; the keys are: {known}")]
     UnknownKey {
@@ -198,9 +210,10 @@ impl Config {
                  a proxy that checks in front",
             ),
         ];
-        for (key, works, reason) in only {
+        for (key, works, remedy) in only {
             if layers.text(key) != works {
-                return Err(layers.refuse(key, format!("not in this version; {reason}")));
+                let Value { text: value, source: origin, .. } = layers.value(key);
+                return Err(ConfigError::NotHere { key, value, origin, remedy });
             }
         }
         Ok(())
@@ -271,6 +284,7 @@ mod tests {
             let error = config(&[(key, value)]).unwrap_err();
             assert!(error.to_string().contains("not in this version"), "{error}");
             assert!(error.to_string().contains(value), "{error}");
+            assert_eq!(error.exit_code(), 1);
         }
     }
 

@@ -201,6 +201,23 @@ mod tests {
         assert_eq!(response.headers()[RETRY_AFTER], "7");
     }
 
+    #[tokio::test]
+    async fn a_panic_in_a_handler_is_a_500_and_nothing_more() {
+        use axum::{body::Body, http::Request, routing::get};
+        use tower::ServiceExt;
+        async fn broken() -> &'static str {
+            panic!("a bug")
+        }
+        let router = axum::Router::new().route("/broken", get(broken)).route("/whole", get(|| async { "fine" }));
+        let router = router.layer(tower_http::catch_panic::CatchPanicLayer::custom(panicked));
+        let ask = |path: &str| router.clone().oneshot(Request::get(path).body(Body::empty()).unwrap());
+        let answer = ask("/broken").await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = axum::body::to_bytes(answer.into_body(), 1_000).await.unwrap();
+        assert!(!String::from_utf8_lossy(&body).contains("a bug"), "causes are for the log");
+        assert_eq!(ask("/whole").await.unwrap().status(), StatusCode::OK);
+    }
+
     #[test]
     fn faults_have_the_shape_of_agentos() {
         let error = ApiError::malformed(Fault::new("query", "page", "int_parsing", "not a number"));

@@ -6,8 +6,9 @@ use axum::{
     http::{HeaderMap, header::CONTENT_TYPE},
 };
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::{
-    body,
     error::{ApiError, Fault},
     fields::Fields,
     state::App,
@@ -29,12 +30,14 @@ pub struct Upload {
 }
 
 /// A form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Form {
     /// The fields that are texts.
     pub fields: Fields,
     /// The files of the field `files`.
     pub files: Vec<Upload>,
+    /// The form's share of the memory for large bodies.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 impl FromRequest<App> for Form {
@@ -43,8 +46,9 @@ impl FromRequest<App> for Form {
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let limits = app.limits();
         let (parts, body) = request.into_parts();
-        let bytes = body::take(&parts.headers, body, limits.body).await?;
-        read(&parts.headers, bytes, limits).await
+        let taken = app.room().take(&parts.headers, body).await?;
+        let form = read(&parts.headers, taken.bytes, limits).await?;
+        Ok(Self { room: taken.room, ..form })
     }
 }
 
@@ -54,7 +58,7 @@ async fn read(headers: &HeaderMap, bytes: Bytes, limits: BodyLimits) -> Result<F
     match essence.as_str() {
         "multipart/form-data" => multipart(kind, bytes, limits).await,
         "application/x-www-form-urlencoded" => urlencoded(&bytes, limits),
-        "" if bytes.is_empty() => Ok(Form { fields: Fields::of_body(Vec::new()), files: Vec::new() }),
+        "" if bytes.is_empty() => Ok(Form { fields: Fields::of_body(Vec::new()), files: Vec::new(), room: None }),
         _ => Err(malformed(
             "send the fields as `multipart/form-data` or `application/x-www-form-urlencoded`; \
              the content type says something else",
@@ -68,7 +72,7 @@ fn urlencoded(bytes: &[u8], limits: BodyLimits) -> Result<Form, ApiError> {
     for (name, value) in fields.pairs() {
         check_field(name, value.len(), limits.message)?;
     }
-    Ok(Form { fields, files: Vec::new() })
+    Ok(Form { fields, files: Vec::new(), room: None })
 }
 
 async fn multipart(kind: &str, bytes: Bytes, limits: BodyLimits) -> Result<Form, ApiError> {
@@ -90,7 +94,7 @@ async fn multipart(kind: &str, bytes: Bytes, limits: BodyLimits) -> Result<Form,
         let value = String::from_utf8(bytes.into()).map_err(|_| not_utf8(&name))?;
         fields.push((name, value));
     }
-    Ok(Form { fields: Fields::of_body(fields), files })
+    Ok(Form { fields: Fields::of_body(fields), files, room: None })
 }
 
 async fn upload(part: multer::Field<'_>, limit: usize) -> Result<Upload, ApiError> {

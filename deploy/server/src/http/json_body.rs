@@ -7,7 +7,6 @@ use reenact_events::{RawJson, ids::IdError};
 use serde_json::Value;
 
 use super::{
-    body,
     error::{ApiError, Fault},
     state::App,
 };
@@ -21,7 +20,7 @@ impl FromRequest<App> for JsonBody {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        Self::read(&body::take(&parts.headers, body, app.limits().body).await?)
+        Self::read(&app.room().take(&parts.headers, body).await?.bytes)
     }
 }
 

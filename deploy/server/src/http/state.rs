@@ -8,11 +8,12 @@ use std::{
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use reenact_actors::api::Accepted;
-use reenact_events::{AgentId, Blobs, Clock, Command, LogId, Timestamp, agent::AgentSpec};
+use reenact_events::{AgentId, Blobs, Clock, Command, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec};
 use reenact_projections::Views;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    body::Room,
     error::ApiError,
     position::{Marks, Token},
 };
@@ -58,21 +59,25 @@ impl Services {
     /// 425 when the views do not have what `wanted` stands for in time, 503 when they do not have what was
     /// acknowledged here, 422 when `wanted` is of another log.
     pub async fn caught_up(&self, wanted: Option<&Token>) -> Result<Token, ApiError> {
-        let mut places = self.marks.all();
         if let Some(token) = wanted {
             token.of_log(self.log_id)?;
             for (partition, offset) in &token.places {
                 let waited = self.views.wait_for(*partition, *offset, READ_WAIT).await;
                 waited.map_err(|lag| ApiError::too_early(&lag))?;
-                let place = places.entry(*partition).or_insert(*offset);
-                *place = (*place).max(*offset);
             }
         }
-        for (partition, offset) in &places {
-            let waited = self.views.wait_for(*partition, *offset, READ_WAIT).await;
+        for (partition, offset) in self.marks.all() {
+            let waited = self.views.wait_for(partition, offset, READ_WAIT).await;
             waited.map_err(|lag| ApiError::unavailable(lag.to_string(), 1).named("views_lag"))?;
         }
-        Ok(Token { log_id: self.log_id, places: places.into_iter().collect() })
+        Ok(self.visible())
+    }
+
+    /// What reads see by now.
+    fn visible(&self) -> Token {
+        let partitions = (0..self.views.partitions()).map(PartitionId);
+        let visible = |partition| Some((partition, Offset(self.views.position(partition).0.checked_sub(1)?)));
+        Token { log_id: self.log_id, places: partitions.filter_map(visible).collect() }
     }
 }
 
@@ -83,6 +88,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     agents: Vec<Arc<AgentSpec>>,
     limits: BodyLimits,
+    room: Room,
     name: String,
     clock: Arc<dyn Clock>,
     began_at: Timestamp,
@@ -102,6 +108,7 @@ impl App {
         Self(Arc::new(Inner {
             agents,
             limits,
+            room: Room::new(limits.body),
             name: name.to_owned(),
             clock,
             began_at,
@@ -147,6 +154,12 @@ impl App {
     #[must_use]
     pub fn limits(&self) -> BodyLimits {
         self.0.limits
+    }
+
+    /// The room that all large bodies share.
+    #[must_use]
+    pub fn room(&self) -> &Room {
+        &self.0.room
     }
 
     /// What this deployment is called.

@@ -40,7 +40,8 @@ impl CancelOnLeave {
         Self { app, services, command: Some(Command { id, user_id, body }) }
     }
 
-    fn disarm(&mut self) {
+    /// Lets the run go on: it was not begun, has ended, or waits.
+    pub fn disarm(&mut self) {
         self.command = None;
     }
 }

@@ -105,7 +105,7 @@ pub async fn proceed(
     if stream {
         return Ok((token, stream::respond(app, services, feed, None, first)).into_response());
     }
-    feed.settled().await;
+    read::settled(&app, &mut feed, &run_id).await?;
     read::ended(&services, &caller.scope, &run_id, token).await
 }
 

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{find, run_not_found, session_not_found};
 use crate::http::{
     error::{ApiError, ErrorBody},
+    feed::Feed,
     fields::{Fields, PathIds, Query},
     position::{After, Token},
     scope::caller,
@@ -132,6 +133,22 @@ pub fn statuses(query: &Fields) -> Result<Option<Vec<RunStatus>>, ApiError> {
 pub async fn output(services: &Services, mut row: RunRow) -> Result<Value, ApiError> {
     expand(&mut row.run_data, &*services.blobs).await?;
     Ok(row.run_data)
+}
+
+/// Waits until a run has ended or waits.
+///
+/// # Errors
+/// 503 when the process goes down first; the run goes on after its restart.
+pub async fn settled(app: &App, feed: &mut Feed, run: &RunId) -> Result<(), ApiError> {
+    let gone = app.gone();
+    tokio::select! {
+        biased;
+        _ = feed.settled() => Ok(()),
+        () = gone.cancelled() => {
+            let text = format!("the server is shutting down; the run goes on after its restart: read `/runs/{run}`");
+            Err(ApiError::unavailable(text, 5).named("shutting_down"))
+        }
+    }
 }
 
 /// The answer about a run that has ended or waits: its end is in the log, and soon in the views.

@@ -178,11 +178,16 @@ async fn begin(
     let session_id = start.session_id.clone();
     let who = identity(&start.agent, &session_id, &run_id);
     let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
-    let command =
-        Command { id: command_id, user_id: caller.user_id.clone(), body: CommandBody::StartRun(Box::new(start)) };
+    // Armed before the command is sent: a client may leave while it is on its way.
+    let (user_id, inline) = (caller.user_id.clone(), wish.stream && !wish.background);
+    let mut guard = inline.then(|| {
+        CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone())
+    });
+    let command = Command { id: command_id, user_id, body: CommandBody::StartRun(Box::new(start)) };
     let token = match services.submit(command).await {
         Ok((_, token)) => token,
         Err(error) => {
+            guard.iter_mut().for_each(CancelOnLeave::disarm);
             services.node.live().forget(&run_id);
             return Err(error);
         }
@@ -192,11 +197,9 @@ async fn begin(
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
     };
     if wish.stream {
-        let guard = (!wish.background)
-            .then(|| CancelOnLeave::new(app.clone(), services.clone(), caller.user_id, session_id, run_id));
         return Ok((token, stream::respond(app, services, feed, guard, Vec::new())).into_response());
     }
-    feed.settled().await;
+    read::settled(&app, &mut feed, &run_id).await?;
     read::ended(&services, &caller.scope, &run_id, token).await
 }
 
@@ -221,6 +224,6 @@ async fn show_first(
         let backlog = feed.backlog();
         return Ok((token, stream::respond(app, services, feed, None, backlog)).into_response());
     }
-    feed.settled().await;
+    read::settled(&app, &mut feed, &run_id).await?;
     read::ended(&services, &caller.scope, &run_id, token).await
 }

@@ -1,0 +1,9 @@
+//! The HTTP API against a whole deployment in this process: real log, real views, real agents.
+
+mod bad_input;
+mod doubt;
+mod life;
+mod runs;
+mod sessions;
+mod streams;
+mod support;
