@@ -1,5 +1,7 @@
 //! Log lines, to standard error.
 
+use std::io::IsTerminal;
+
 use anyhow::anyhow;
 use tracing_subscriber::EnvFilter;
 
@@ -18,6 +20,7 @@ pub fn start(config: &Config, rust_log: Option<&str>) -> anyhow::Result<()> {
         .parse(format!("{QUIET},{wanted}"))
         .map_err(|error| anyhow!("`{wanted}` is no log filter: {error}; try `info` or `info,reenact_server=debug`"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     let started = match config.log_format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),
