@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::{
     api::{Accepted, Readiness, SubmitError},
     live::LiveHub,
-    partition::{self, PartitionActor, PartitionMessage, Restored, Submission},
+    partition::{self, AbortOnDrop, PartitionActor, PartitionMessage, Restored, Submission},
     shared::{Settings, Shared, Tools},
 };
 
@@ -17,6 +17,8 @@ use crate::{
 const RESTORE_MS: (u64, u64) = (200, 10_000);
 /// How long a command may wait for its commit before the caller is told that the outcome is unknown.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// Blobs are swept no oftener than this, unless a session was deleted.
+const SWEEP_PAUSE_MIN: Duration = Duration::from_secs(60);
 /// How often a shutdown looks whether the runs at work have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(25);
 
@@ -125,6 +127,26 @@ impl NodeHandle {
     }
 }
 
+/// Removes what nobody refers to, after each deletion and now and then: a crash between storing a blob and
+/// committing its event leaves one.
+async fn sweep_blobs(shared: Arc<Shared>) {
+    let grace = shared.settings.blob_grace;
+    loop {
+        let deleted = shared.deleted.notified();
+        if tokio::time::timeout(grace.max(SWEEP_PAUSE_MIN), deleted).await.is_ok() {
+            tokio::time::sleep(grace).await;
+        }
+        let known = shared.clone();
+        match shared.tools.blobs.sweep(grace, Arc::new(move |sha256| known.is_referenced(sha256))).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "removed blobs that nobody refers to"),
+            Err(error) => {
+                tracing::warn!(%error, "blobs that nobody refers to could not be removed, trying again later")
+            }
+        }
+    }
+}
+
 enum NodeMessage {
     Restore(PartitionId),
     Restored(PartitionId, Restored),
@@ -134,6 +156,7 @@ enum NodeMessage {
 struct NodeActor;
 
 struct NodeState {
+    _sweeper: AbortOnDrop,
     shared: Arc<Shared>,
     myself: ActorRef<NodeMessage>,
     partitions: Vec<(PartitionId, ActorRef<PartitionMessage>)>,
@@ -153,7 +176,15 @@ impl Actor for NodeActor {
         for number in (0..shared.tools.log.partitions()).map(PartitionId) {
             myself.cast(NodeMessage::Restore(number)).map_err(|error| error.to_string())?;
         }
-        Ok(NodeState { shared, myself, partitions: Vec::new(), pauses_ms: std::collections::BTreeMap::new() })
+        let sweeper = tokio::spawn(sweep_blobs(shared.clone()));
+        let sweeper = AbortOnDrop(sweeper.abort_handle());
+        Ok(NodeState {
+            _sweeper: sweeper,
+            shared,
+            myself,
+            partitions: Vec::new(),
+            pauses_ms: std::collections::BTreeMap::new(),
+        })
     }
 
     async fn handle(

@@ -172,11 +172,11 @@ impl SessionWork {
             }
             CommandBody::CancelRun { run_id, reason, .. } => {
                 let what = RunCommand::Cancel { reason, partial: None };
-                self.to_run(user_id.as_ref(), run_id, what, consumed, reply).await
+                self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
             }
             CommandBody::ResolveStep { run_id, step, resolution, .. } => {
                 let what = RunCommand::Resolve { step, resolution, by: user_id.clone() };
-                self.to_run(user_id.as_ref(), run_id, what, consumed, reply).await
+                self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
@@ -329,7 +329,7 @@ impl SessionWork {
         }
     }
 
-    async fn to_run(
+    async fn ask_run(
         &mut self,
         user: Option<&UserId>,
         run_id: RunId,
@@ -367,7 +367,7 @@ impl SessionWork {
         for run_id in self.partition().states.open_runs(self.id())? {
             let (reply, _nobody) = oneshot::channel();
             let what = RunCommand::Cancel { reason: Some("the session is deleted".into()), partial: None };
-            self.to_run(submission.command.user_id.as_ref(), run_id, what, None, reply).await?;
+            self.ask_run(submission.command.user_id.as_ref(), run_id, what, None, reply).await?;
         }
         self.deletion = Some(submission);
         self.delete_if_quiet().await
@@ -379,6 +379,7 @@ impl SessionWork {
         }
         if let Some(Submission { command, consumed, reply }) = self.deletion.take() {
             let answer = self.change(&command.id, command.user_id, command.body, consumed).await?;
+            self.partition().shared.deleted.notify_one();
             self.reply(reply, answer, consumed).await?;
         }
         while self.deletion.is_none()

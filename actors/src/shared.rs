@@ -6,13 +6,16 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use ractor::ActorRef;
 use reenact_events::{Blobs, Clock, EventLog, NodeId, PartitionId, SessionId, Timestamp};
 use reenact_snapshots::{StateStore, StoreError};
 
-use crate::{admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, step::Steps};
+use crate::{
+    admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, states::States, step::Steps,
+};
 
 /// Opens the state store of a partition.
 pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
@@ -45,13 +48,23 @@ pub struct Settings {
     pub in_flight_max: usize,
     /// Milliseconds after which an idle session's actor is let go.
     pub idle_ms: u64,
+    /// A blob that nobody refers to is kept for so long after it was last put. Must be longer than it takes
+    /// from storing a text to committing the event that refers to it.
+    pub blob_grace: Duration,
 }
 
 impl Settings {
     /// The defaults of a node of this name.
     #[must_use]
     pub fn of(node: NodeId) -> Self {
-        Self { node, concurrency_max: 32, queue_depth_max: 1_000, in_flight_max: 1_024, idle_ms: 60_000 }
+        Self {
+            node,
+            concurrency_max: 32,
+            queue_depth_max: 1_000,
+            in_flight_max: 1_024,
+            idle_ms: 60_000,
+            blob_grace: Duration::from_secs(3_600),
+        }
     }
 }
 
@@ -63,6 +76,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Live streams.
     pub live: LiveHub,
+    /// Told when a session was deleted: its blobs may be swept.
+    pub deleted: tokio::sync::Notify,
     admission: Mutex<Admission>,
     places: Mutex<Places>,
     closing: AtomicBool,
@@ -71,6 +86,7 @@ pub struct Shared {
 #[derive(Default)]
 struct Places {
     actors: BTreeMap<PartitionId, ActorRef<PartitionMessage>>,
+    states: BTreeMap<PartitionId, Arc<States>>,
     troubles: BTreeMap<PartitionId, String>,
 }
 
@@ -87,6 +103,7 @@ impl Shared {
             tools,
             settings,
             live: LiveHub::default(),
+            deleted: tokio::sync::Notify::new(),
             admission,
             places: Mutex::new(places),
             closing: AtomicBool::new(false),
@@ -115,14 +132,17 @@ impl Shared {
     }
 
     /// The partition is owned; its sessions may be called from now on.
-    pub fn arrived(&self, partition: PartitionId, actor: ActorRef<PartitionMessage>) {
-        self.places().actors.insert(partition, actor);
+    pub fn arrived(&self, partition: PartitionId, actor: ActorRef<PartitionMessage>, states: Arc<States>) {
+        let mut places = self.places();
+        places.actors.insert(partition, actor);
+        places.states.insert(partition, states);
     }
 
     /// The partition is not served any more.
     pub fn left(&self, partition: PartitionId, why: String) {
         let mut places = self.places();
         places.actors.remove(&partition);
+        places.states.remove(&partition);
         places.troubles.insert(partition, why);
         drop(places);
         self.admission().forget(partition);
@@ -157,6 +177,14 @@ impl Shared {
         let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
         Readiness { reasons: closing.into_iter().chain(troubles).collect() }
+    }
+
+    /// Whether any session refers to the blob. Without all partitions nobody knows: then it is taken to be so.
+    #[must_use]
+    pub fn is_referenced(&self, sha256: &str) -> bool {
+        let states: Vec<_> = self.places().states.values().cloned().collect();
+        let knows_all = states.len() == self.tools.log.partitions() as usize;
+        !knows_all || states.iter().any(|states| states.is_referenced(sha256).unwrap_or(true))
     }
 
     /// Calls sessions in line as long as there are slots.

@@ -208,6 +208,14 @@ impl States {
         Ok(sessions)
     }
 
+    /// Whether any session of the partition refers to the blob.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn is_referenced(&self, sha256: &str) -> Result<bool, StoreError> {
+        Ok(!self.store.scan(&keys::sessions_of_blob(sha256), &[], 1)?.is_empty())
+    }
+
     /// Lets go of a session that nobody works on; it is read again when needed.
     pub fn release_session(&self, id: &SessionId) {
         let mut hot = self.hot();

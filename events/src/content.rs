@@ -3,7 +3,7 @@
 //! An event stays small (the claim check): a text above [`INLINE_BYTES_MAX`] is stored as a blob first and
 //! the event carries its [`BlobRef`]. An event never waits for a blob, so a reference never dangles.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -265,6 +265,9 @@ pub enum BlobError {
     },
 }
 
+/// Whether any event that is not deleted refers to the blob of this SHA-256.
+pub type IsReferenced = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// Where large bytes are kept. Content-addressed: putting the same bytes twice is harmless.
 ///
 /// When `put` returns, the bytes survive a crash of the process and of the machine.
@@ -273,6 +276,7 @@ pub trait Blobs: Send + Sync {
     fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'_, Result<BlobRef, BlobError>>;
     /// Reads the bytes and checks them against their name.
     fn get<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<Arc<[u8]>, BlobError>>;
-    /// Removes the bytes; removing what is not there is harmless.
-    fn delete<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<(), BlobError>>;
+    /// Removes every blob that was last put before `older_than` ago and that nobody refers to, and says how
+    /// many. The age keeps what was put for an event that is not committed yet: `put` makes a blob young again.
+    fn sweep(&self, older_than: Duration, is_referenced: IsReferenced) -> BoxFuture<'_, Result<u64, BlobError>>;
 }

@@ -28,7 +28,7 @@ pub mod upcast;
 pub use chain::ChainHash;
 pub use clock::{Clock, Timestamp};
 pub use command::{Command, CommandBody, Forward};
-pub use content::{BlobError, BlobRef, Blobs, MediaKind, MediaRef, RawJson, Text};
+pub use content::{BlobError, BlobRef, Blobs, IsReferenced, MediaKind, MediaRef, RawJson, Text};
 pub use envelope::{NewEvent, Recorded};
 pub use event::{Event, RunEvent, SessionEvent};
 pub use ids::{

@@ -68,7 +68,8 @@ impl Shuffle {
         }
         let key = StreamKey::session(&SessionId::trusted("s"));
         let event = Event::Run(event);
-        let new = NewEvent::new(key, self.seq, self.context.now, None, None, &event).map_err(|error| error.to_string())?;
+        let new =
+            NewEvent::new(key, self.seq, self.context.now, None, None, &event).map_err(|error| error.to_string())?;
         self.chain = self.chain.link(&new, Term(0));
         let recorded = Recorded {
             partition: PartitionId(0),

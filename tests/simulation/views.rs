@@ -15,7 +15,8 @@ pub(crate) type SharedViews = Arc<Mutex<MemoryViews>>;
 pub(crate) async fn project(log: MemoryLog, partition: PartitionId, views: SharedViews, dice: Dice) {
     loop {
         let mut expected = views.lock().expect("views").position(partition);
-        let mut events = log.tail(partition, expected.next_offset).ready_chunks(1 + usize::try_from(dice.below(20)).expect("small"));
+        let mut events =
+            log.tail(partition, expected.next_offset).ready_chunks(1 + usize::try_from(dice.below(20)).expect("small"));
         while let Some(batch) = events.next().await {
             let Ok(batch) = batch.into_iter().collect::<Result<Vec<_>, _>>() else { break };
             tokio::time::sleep(dice.pause(100)).await;

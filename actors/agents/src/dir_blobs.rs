@@ -9,12 +9,12 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, SystemTime},
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use reenact_events::{BlobError, BlobRef, Blobs};
+use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced};
 
 /// Files in `tmp/` that are older than this belong to no write that is still going on.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -24,6 +24,9 @@ const SHA256_DIGITS: usize = 64;
 #[derive(Debug, Clone)]
 pub struct DirBlobs {
     dir: Arc<Path>,
+    /// Held for reading while a blob is put, for writing while one is removed: a blob that was found old
+    /// cannot become young before it is gone.
+    sweeping: Arc<RwLock<()>>,
 }
 
 impl DirBlobs {
@@ -32,7 +35,7 @@ impl DirBlobs {
     /// # Errors
     /// When the folder cannot be made or written.
     pub fn open(dir: &Path) -> Result<Self, BlobError> {
-        let blobs = Self { dir: dir.into() };
+        let blobs = Self { dir: dir.into(), sweeping: Arc::default() };
         let tmp = blobs.tmp();
         make_folder(&tmp).map_err(|error| failed("make the folder", &tmp, &error))?;
         // Found out now and not at the first file of the first user.
@@ -73,8 +76,10 @@ impl DirBlobs {
         let path = self.path(&blob.sha256)?;
         let folder = path.parent().unwrap_or(&self.dir);
         make_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
+        let _no_sweep = self.sweeping.read().unwrap_or_else(PoisonError::into_inner);
         // A file that is there already is read: one that was damaged is mended by writing it again.
         if fs::read(&path).is_ok_and(|present| present == bytes) {
+            make_young(&path).map_err(|error| failed("touch", &path, &error))?;
             sync_folder(folder).map_err(|error| failed("force to disk", folder, &error))?;
         } else {
             write_durably(&self.tmp(), &path, bytes).map_err(|error| failed("write", &path, &error))?;
@@ -97,14 +102,35 @@ impl DirBlobs {
         Ok(bytes.into())
     }
 
-    fn delete_now(&self, blob: &BlobRef) -> Result<(), BlobError> {
-        let path = self.path(&blob.sha256)?;
-        match fs::remove_file(&path) {
-            Ok(()) => sync_folder(path.parent().unwrap_or(&self.dir)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+    fn sweep_now(&self, older_than: Duration, is_referenced: &IsReferenced) -> Result<u64, BlobError> {
+        let mut removed = 0;
+        for folder in folders(&self.dir)?.into_iter().filter(|folder| *folder != self.tmp()) {
+            for folder in folders(&folder)? {
+                for path in entries(&folder)? {
+                    removed += u64::from(self.remove_if_unused(&path, older_than, is_referenced)?);
+                }
+            }
         }
-        .map_err(|error| failed("remove", &path, &error))
+        Ok(removed)
+    }
+
+    fn remove_if_unused(
+        &self,
+        path: &Path,
+        older_than: Duration,
+        is_referenced: &IsReferenced,
+    ) -> Result<bool, BlobError> {
+        let Some(sha256) = path.file_name().and_then(|name| name.to_str()) else { return Ok(false) };
+        let _no_put = self.sweeping.write().unwrap_or_else(PoisonError::into_inner);
+        let age = fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .map(|modified| modified.elapsed().unwrap_or_default())
+            .map_err(|error| failed("look at", path, &error))?;
+        if age < older_than || is_referenced(sha256) {
+            return Ok(false);
+        }
+        fs::remove_file(path).map_err(|error| failed("remove", path, &error))?;
+        Ok(true)
     }
 
     /// Runs `work` where blocking is allowed. Work that was begun is finished even if nobody waits for it.
@@ -130,10 +156,24 @@ impl Blobs for DirBlobs {
         self.blocking(move |blobs| blobs.get_now(&blob)).boxed()
     }
 
-    fn delete<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<(), BlobError>> {
-        let blob = blob.clone();
-        self.blocking(move |blobs| blobs.delete_now(&blob)).boxed()
+    fn sweep(&self, older_than: Duration, is_referenced: IsReferenced) -> BoxFuture<'_, Result<u64, BlobError>> {
+        self.blocking(move |blobs| blobs.sweep_now(older_than, &is_referenced)).boxed()
     }
+}
+
+/// The time of its last use is what keeps a blob that no event refers to yet.
+#[allow(clippy::disallowed_methods, reason = "a file's age is the file system's business, no decision sees it")]
+fn make_young(path: &Path) -> io::Result<()> {
+    File::options().append(true).open(path)?.set_modified(SystemTime::now())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, BlobError> {
+    let list = || fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
+    list().map_err(|error| failed("list", folder, &error))
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>, BlobError> {
+    Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
 /// Makes a folder and its parents, and forces each new name to disk.
@@ -205,11 +245,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn removing_is_final_and_harmless_to_repeat() {
+    async fn only_what_is_old_and_unused_is_swept() {
         let (_dir, blobs) = opened();
         let blob = blobs.put(b"words".as_slice().into()).await.unwrap();
-        blobs.delete(&blob).await.unwrap();
-        blobs.delete(&blob).await.unwrap();
+        let nobody: IsReferenced = Arc::new(|_| false);
+        let somebody: IsReferenced = Arc::new(|_| true);
+        assert_eq!(blobs.sweep(Duration::from_secs(60), nobody.clone()).await.unwrap(), 0, "it is young");
+        assert_eq!(blobs.sweep(Duration::ZERO, somebody).await.unwrap(), 0, "it is referred to");
+        assert_eq!(blobs.sweep(Duration::ZERO, nobody).await.unwrap(), 1);
         assert!(matches!(blobs.get(&blob).await, Err(BlobError::Missing { .. })));
     }
 
@@ -219,7 +262,6 @@ mod tests {
         for name in ["../../etc/passwd", "", &"A".repeat(64), &"é".repeat(32), &format!("/{}", "a".repeat(63))] {
             let blob = BlobRef { sha256: name.into(), bytes: 1 };
             assert!(matches!(blobs.get(&blob).await, Err(BlobError::Missing { .. })), "{name}");
-            assert!(matches!(blobs.delete(&blob).await, Err(BlobError::Missing { .. })), "{name}");
         }
     }
 

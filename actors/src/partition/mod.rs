@@ -143,7 +143,8 @@ pub struct PartitionState {
     committing: Option<AbortOnDrop>,
 }
 
-struct AbortOnDrop(AbortHandle);
+/// A task that ends with its owner.
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -163,7 +164,7 @@ impl Actor for PartitionActor {
     ) -> Result<PartitionState, ActorProcessingErr> {
         let Restored { lease, states, position } = restored;
         // Sessions that are restored below may be called at once.
-        self.shared.arrived(lease.partition, myself.clone());
+        self.shared.arrived(lease.partition, myself.clone(), states.clone());
         let partition = Partition { shared: self.shared.clone(), lease, states, actor: myself.clone() };
         let helpers = vec![sweeper(&self.shared, myself.clone()), command_pump(&partition)];
         let mut state = PartitionState {

@@ -1,6 +1,11 @@
 //! Puts the parts together: the only place that picks implementations.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
@@ -89,6 +94,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let settings = Settings {
         concurrency_max: config.max_concurrency,
         queue_depth_max: config.max_queue_depth,
+        blob_grace: config.blob_grace,
         ..Settings::of(NodeId::trusted(&config.node))
     };
     let node = NodeHandle::start(tools, settings).await.context("the node cannot be started")?;
@@ -113,12 +119,20 @@ async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<(Arc<dyn
 
 fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
     let (folder, log_id, fingerprint) = (config.data.join("state"), log.log_id(), codec::fingerprint(SHAPES));
+    // A partition that is restored again goes on with the store that is open: sled locks its folder.
+    let opened: Mutex<BTreeMap<PartitionId, Arc<dyn StateStore>>> = Mutex::default();
     Arc::new(move |partition| {
+        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = opened.get(&partition) {
+            return Ok(store.clone());
+        }
         let (store, discarded) = SledStore::open(&folder, log_id, partition, fingerprint)?;
         if let Some(discarded) = discarded {
             tracing::warn!(%partition, reason = discarded.reason, "the state store is discarded and folded again");
         }
-        Ok(Arc::new(store) as Arc<dyn StateStore>)
+        let store: Arc<dyn StateStore> = Arc::new(store);
+        opened.insert(partition, store.clone());
+        Ok(store)
     })
 }
 

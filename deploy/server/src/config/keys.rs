@@ -42,6 +42,7 @@ pub const KEYS: &[Key] = &[
     Key::new("max-concurrency", "32", "How many runs are at work at once"),
     Key::new("max-queue-depth", "1000", "How many runs may wait; 0 is no bound"),
     Key::new("drain-s", "30", "Seconds that runs may go on after a request to stop"),
+    Key::new("blob-grace-s", "3600", "Seconds after which stored bytes that nothing refers to any more are removed"),
     Key::new(
         "durability",
         "full",

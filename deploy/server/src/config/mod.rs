@@ -154,6 +154,8 @@ pub struct Config {
     pub max_queue_depth: usize,
     /// How long runs may go on after a request to stop.
     pub drain: Duration,
+    /// How long stored bytes that nothing refers to are kept.
+    pub blob_grace: Duration,
     /// Serving beyond this machine without asking who calls was asked for.
     pub allow_unauthenticated: bool,
     /// What an acknowledged commit survives.
@@ -185,6 +187,7 @@ impl Config {
             max_concurrency: layers.positive("max-concurrency")?,
             max_queue_depth: layers.parse("max-queue-depth", "a number of runs, 0 or more")?,
             drain: Duration::from_secs(layers.parse("drain-s", "a whole number of seconds")?),
+            blob_grace: Duration::from_secs(layers.parse("blob-grace-s", "a whole number of seconds")?),
             allow_unauthenticated: layers.parse("allow-unauthenticated", "`true` or `false`")?,
             durability: layers.one_of("durability", &[("full", Durability::Full), ("relaxed", Durability::Relaxed)])?,
             limits: BodyLimits {
