@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::{BoxFuture, FutureExt};
-use reenact_events::{BlobError, BlobRef, Blobs, Text, event::RunPaused};
+use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced, Text, event::RunPaused};
 use reenact_projections::expand;
 use serde_json::{Value, json};
 
@@ -34,8 +34,8 @@ impl Blobs for Store {
         async move { found.ok_or(BlobError::Missing { sha256: blob.sha256.clone() }) }.boxed()
     }
 
-    fn delete<'a>(&'a self, _: &'a BlobRef) -> BoxFuture<'a, Result<(), BlobError>> {
-        async { Ok(()) }.boxed()
+    fn sweep(&self, _: std::time::Duration, _: IsReferenced) -> BoxFuture<'_, Result<u64, BlobError>> {
+        async { Ok(0) }.boxed()
     }
 }
 
