@@ -61,7 +61,8 @@ impl Server {
             }
             line.clear();
         }
-        panic!("it ended before it was ready");
+        let ended = child.wait().unwrap();
+        panic!("it ended with {ended} before it was ready");
     }
 
     fn signal(&self, name: &str) {
