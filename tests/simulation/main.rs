@@ -13,6 +13,7 @@ mod faults;
 mod ledger;
 mod shuffled;
 mod steps;
+mod sweep;
 mod views;
 mod world;
 

@@ -33,11 +33,11 @@ pub(crate) struct VirtualClock {
 }
 
 impl VirtualClock {
-    fn begin(&self) {
+    pub(crate) fn begin(&self) {
         *self.life.lock().expect("clock") = Some(tokio::time::Instant::now());
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         let now = self.now();
         *self.life.lock().expect("clock") = None;
         self.before_ms.store(now.0 + 1, Ordering::SeqCst);

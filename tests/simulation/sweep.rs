@@ -1,0 +1,339 @@
+//! One run, killed at every boundary: before and after each commit, before and after each effect.
+//!
+//! The run asks the model twice and calls three tools side by side: one that may be repeated, one that
+//! happens once per token, one that may happen at most once. Whichever boundary it dies at, the next life
+//! ends it, and the ledger shows what may have happened and no more.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use reenact_actors::{
+    NodeHandle, Settings, Tools,
+    step::{
+        ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+    },
+};
+use reenact_events::{
+    Batch, Clock, Command, CommandBody, CommandId, Event, EventLog, LogId, MemoryLog, NodeId, PartitionId, RunEvent,
+    RunId, SessionId, Text,
+    agent::{Effect, ToolSpec},
+    command::StartRun,
+    memory_log::{Fault, Faults},
+};
+use reenact_snapshots::{MemoryStore, StateStore};
+
+use crate::{
+    check,
+    client::{Client, Promises},
+    faults::Dice,
+    ledger::{Ledger, MemoryBlobs},
+    steps::{self, SimulatedSteps},
+    views::SharedViews,
+    world::VirtualClock,
+};
+
+/// The boundaries of one life, in the order they are reached; the life ends at one of them.
+struct Boundaries {
+    reached: AtomicUsize,
+    dies_at: usize,
+    died: tokio::sync::Notify,
+}
+
+impl Boundaries {
+    fn new(dies_at: usize) -> Arc<Self> {
+        Arc::new(Self { reached: AtomicUsize::new(0), dies_at, died: tokio::sync::Notify::new() })
+    }
+
+    /// Whether the life ends here.
+    fn ends_here(&self) -> bool {
+        self.reached.fetch_add(1, Ordering::SeqCst) == self.dies_at
+    }
+
+    /// An effect's boundary: nothing goes on after the life has ended.
+    async fn pass(&self) {
+        if self.ends_here() {
+            self.died.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Faults for Boundaries {
+    fn on_commit(&self, _: PartitionId, _: &Batch) -> Option<Fault> {
+        if self.ends_here() {
+            return Some(Fault::CrashBefore);
+        }
+        self.ends_here().then_some(Fault::CrashAfter)
+    }
+
+    fn crashed(&self) {
+        self.died.notify_one();
+    }
+}
+
+struct ScriptedSteps {
+    ledger: Ledger,
+    boundaries: Arc<Boundaries>,
+}
+
+impl Steps for ScriptedSteps {
+    fn call_model<'a>(
+        &'a self,
+        call: ModelCall,
+        _: Arc<dyn DeltaSink>,
+    ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
+        Box::pin(async move {
+            self.boundaries.pass().await;
+            self.ledger.called(call.context.token, call.context.attempt, None);
+            let answered = call.messages.iter().any(|message| matches!(message, ChatMessage::Tool { .. }));
+            let calls = ["look", "store", "refund"].map(|name| RequestedCall {
+                id: format!("call-{name}"),
+                name: name.to_owned(),
+                arguments: "{}".to_owned(),
+            });
+            let reply = ModelReply {
+                text: if answered { "done".to_owned() } else { String::new() },
+                reasoning: None,
+                tool_calls: if answered { Vec::new() } else { calls.to_vec() },
+                usage: None,
+                finish_reason: None,
+                first_token_ms: None,
+            };
+            self.boundaries.pass().await;
+            Ok(reply)
+        })
+    }
+
+    fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
+        Ok(arguments.into())
+    }
+
+    fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
+        Box::pin(async move {
+            self.boundaries.pass().await;
+            self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
+            self.boundaries.pass().await;
+            ToolReply { text: "done".to_owned(), error: false, media: Vec::new() }
+        })
+    }
+
+    fn reconcile<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, Reconciled> {
+        Box::pin(async { Reconciled::Unknown("no tool of this run is asked".into()) })
+    }
+}
+
+struct Scene {
+    clock: Arc<VirtualClock>,
+    log: MemoryLog,
+    ledger: Ledger,
+    store: Arc<MemoryStore>,
+    promises: Arc<Promises>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::default());
+        let log = MemoryLog::new(LogId(uuid::Uuid::from_u128(1)), 1, clock.clone());
+        let ledger = Ledger::new(log.clone());
+        Self { clock, log, ledger, store: Arc::default(), promises: Arc::default() }
+    }
+
+    fn start() -> Command {
+        let start = StartRun {
+            session_id: SessionId::trusted("s"),
+            agent: steps::agent(),
+            input: Text::inline("go"),
+            media: Vec::new(),
+            metadata: None,
+            session_state: None,
+            stream: false,
+            background: true,
+        };
+        Command { id: CommandId::trusted("the-run"), user_id: None, body: CommandBody::StartRun(Box::new(start)) }
+    }
+
+    /// A life that ends at its boundary, or when the run has ended.
+    fn live(&self, boundaries: &Arc<Boundaries>) {
+        self.log.set_faults(boundaries.clone());
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        runtime.block_on(async {
+            self.clock.begin();
+            let died = boundaries.died.notified();
+            tokio::select! {
+                biased;
+                () = died => {}
+                () = self.act(boundaries) => {}
+            }
+            self.clock.end();
+        });
+    }
+
+    async fn act(&self, boundaries: &Arc<Boundaries>) {
+        let store = self.store.clone();
+        let tools = Tools {
+            log: Arc::new(self.log.clone()),
+            open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            blobs: Arc::new(MemoryBlobs::default()),
+            steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
+            clock: self.clock.clone() as Arc<dyn Clock>,
+        };
+        let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
+        let client = Client {
+            dice: Dice::new(0),
+            log: self.log.clone(),
+            ledger: self.ledger.clone(),
+            promises: self.promises.clone(),
+            sessions: 1,
+            life: 0,
+        };
+        let command = Self::start();
+        let run = RunId::of_command(&command.id);
+        // The client asks until it is answered, in every life: a repeat has no further effect.
+        while node.submit(command.clone()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.promises.accepted.lock().expect("promises").insert(run, SessionId::trusted("s"));
+        for round in 0..1_000 {
+            client.settle_doubts(&node, round).await;
+            if self.ended() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the run does not end: {:?} {:?}", node.readiness(), node.load());
+    }
+
+    fn ended(&self) -> bool {
+        self.log
+            .recorded(PartitionId(0))
+            .iter()
+            .any(|recorded| matches!(recorded.decode(), Ok(Event::Run(event)) if event.is_end()))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let views = SharedViews::default();
+        let stores = BTreeMap::from([(PartitionId(0), self.store.clone())]);
+        check::everything(&check::World {
+            log: &self.log,
+            ledger: &self.ledger,
+            promises: &self.promises,
+            stores: &stores,
+            views: &views,
+            lives: 2,
+            faults: 1,
+        })?;
+        let refunds = self.ledger.calls().iter().filter(|call| call.effect == Effect::AtMostOnce).count();
+        if refunds > 1 {
+            return Err(format!("the refund was made {refunds} times"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_run_that_dies_at_any_boundary_goes_on_and_does_nothing_twice() {
+    crate::silence_simulated_panics();
+    let whole = Scene::new();
+    let boundaries = Boundaries::new(usize::MAX);
+    whole.live(&boundaries);
+    whole.check().expect("clean without a crash");
+    let count = boundaries.reached.load(Ordering::SeqCst);
+    assert!(count >= 2 * (1 + 5 + 5), "two for the claim, each commit and each effect, not {count}");
+    for dies_at in 0..count {
+        for forgets in [false, true] {
+            let mut scene = Scene::new();
+            scene.live(&Boundaries::new(dies_at));
+            if forgets {
+                scene.store.clear().expect("clears");
+            }
+            scene.log = scene.log.restart();
+            scene.live(&Boundaries::new(usize::MAX));
+            scene.check().unwrap_or_else(|broken| panic!("killed at boundary {dies_at} of {count}: {broken}"));
+        }
+    }
+    println!("{count} boundaries, each with and without the state store");
+}
+
+#[test]
+fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
+    crate::silence_simulated_panics();
+    struct Panics(SimulatedSteps, Mutex<u32>);
+    impl Steps for Panics {
+        fn call_model<'a>(
+            &'a self,
+            call: ModelCall,
+            sink: Arc<dyn DeltaSink>,
+        ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
+            if call.context.session_id.as_str() == "bad" {
+                *self.1.lock().expect("count") += 1;
+                panic!("simulated panic of every effect of one run");
+            }
+            self.0.call_model(call, sink)
+        }
+        fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
+            self.0.check_arguments(tool, arguments)
+        }
+        fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
+            self.0.call_tool(call)
+        }
+        fn reconcile<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, Reconciled> {
+            self.0.reconcile(call)
+        }
+    }
+    let scene = Scene::new();
+    let steps = SimulatedSteps { dice: Dice::new(1), ledger: scene.ledger.clone(), panic_per_mille: 0 };
+    let panics = Arc::new(Panics(steps, Mutex::new(0)));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        scene.clock.begin();
+        let store = scene.store.clone();
+        let tools = Tools {
+            log: Arc::new(scene.log.clone()),
+            open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            blobs: Arc::new(MemoryBlobs::default()),
+            steps: panics.clone(),
+            clock: scene.clock.clone() as Arc<dyn Clock>,
+        };
+        let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
+        let mut wanted = Vec::new();
+        for session in ["bad", "good-1", "good-2"] {
+            let mut command = Scene::start();
+            command.id = CommandId::trusted(session);
+            let CommandBody::StartRun(start) = &mut command.body else { unreachable!("a start") };
+            start.session_id = SessionId::trusted(session);
+            wanted.push(RunId::of_command(&command.id));
+            while node.submit(command.clone()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        while !check::open_runs(&scene.log).is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(node.readiness().is_ready());
+    });
+    let ends: BTreeMap<String, RunEvent> = scene
+        .log
+        .recorded(PartitionId(0))
+        .iter()
+        .filter_map(|recorded| match recorded.decode() {
+            Ok(Event::Run(event)) if event.is_end() => Some((recorded.event.key.as_str().to_owned(), event)),
+            _ => None,
+        })
+        .collect();
+    assert!(*panics.1.lock().expect("count") > 1, "the run was restarted");
+    let RunEvent::Failed(failed) = &ends["session:bad"] else { panic!("{ends:?}") };
+    assert_eq!(&*failed.error.kind, "internal");
+    let panicked_others =
+        ends.values().filter(|end| matches!(end, RunEvent::Failed(f) if &*f.error.kind == "internal"));
+    assert_eq!(panicked_others.count(), 1);
+    assert_eq!(scene.log.partitions(), 1);
+}
