@@ -62,7 +62,7 @@ fn whatever_dies_every_accepted_run_ends_and_nothing_is_done_twice() {
                     }
                     let seen = one_world(seed);
                     totals.lock().expect("totals").add(&seen);
-                    if count > 100 && (seed - seeds.start + 1) % (count / 10) == 0 {
+                    if count > 100 && (seed - seeds.start + 1).is_multiple_of(count / 10) {
                         println!("{} of {count} worlds", seed - seeds.start + 1);
                     }
                 }
