@@ -1,1 +1,8 @@
-//! Placeholder until the tests of this kind are written.
+//! The product as its users have it: real processes, real sockets, real SIGKILLs. A test that is named after
+//! a failure of the field (`a01_…`) shows that it cannot happen here.
+//!
+//! The program must have been built: `cargo build -p reenact-server`. `REENACT_SEED=n` repeats the moments of
+//! the tests that kill.
+
+mod a01_lost_run;
+mod support;

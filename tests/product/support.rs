@@ -1,0 +1,208 @@
+//! The product as its users have it: the program itself, in a folder of its own, killed and started again.
+//!
+//! Everything that a process says is kept: it is shown when a test fails, and a line that tells of a panic
+//! fails the test that made it. Nothing is left running after a test.
+
+mod client;
+mod heard;
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+pub(crate) use client::Answer;
+use heard::{Heard, Life};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+/// Nothing here takes this long unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often something is looked at that cannot call back.
+pub(crate) const POLL: Duration = Duration::from_millis(5);
+
+/// The program. It is built beforehand: a test that builds would wait for the build that runs it.
+fn binary() -> PathBuf {
+    let built = || {
+        let test = std::env::current_exe().expect("a test knows where it is");
+        let profile = test.parent().and_then(Path::parent).expect("tests are in `target/PROFILE/deps`");
+        profile.join("reenact")
+    };
+    let binary = std::env::var_os("REENACT_BIN").map_or_else(built, PathBuf::from);
+    assert!(
+        binary.is_file(),
+        "`{}` is not there: run `cargo build -p reenact-server` first, or name the program in `REENACT_BIN`",
+        binary.display()
+    );
+    binary
+}
+
+/// Moments and choices of a test that kills: from `REENACT_SEED`, or others in every run. Which moment hits
+/// what is not repeatable, as the processes are real, but the moments are.
+pub(crate) fn dice(test: &str) -> ChaCha8Rng {
+    let said = std::env::var("REENACT_SEED").ok().map(|seed| seed.parse().expect("REENACT_SEED is a number"));
+    // Of all that the standard library offers, only the keys of its hash maps are random.
+    let seed: u64 = said.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    println!("{test}: REENACT_SEED={seed}");
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// A deployment in a folder of its own.
+pub(crate) struct Product {
+    folder: TempDir,
+    settings: Vec<(&'static str, String)>,
+    life: Option<Life>,
+    heard: Heard,
+    http: reqwest::Client,
+}
+
+impl Product {
+    /// A deployment that has never been started, with the built-in agent until it is given others.
+    pub(crate) fn new() -> Self {
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client can be made");
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder, settings: Vec::new(), life: None, heard: Heard::default(), http }
+    }
+
+    /// Gives it an agent: the text of `agents/NAME.toml`.
+    pub(crate) fn agent(self, name: &str, toml: &str) -> Self {
+        let agents = self.folder.path().join("agents");
+        std::fs::create_dir_all(&agents).expect("the folder is writable");
+        std::fs::write(agents.join(format!("{name}.toml")), toml).expect("the folder is writable");
+        self
+    }
+
+    /// Sets an environment variable of the program, for example `REENACT_DRAIN_S`.
+    pub(crate) fn set(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.settings.push((name, value.to_string()));
+        self
+    }
+
+    /// Where its data is.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Where it lives.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The program with its settings, in its folder, and nothing else of the environment.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(binary());
+        command.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
+        command.env("REENACT_LISTEN", "127.0.0.1:0").envs(self.settings.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs one of its other commands to the end; the command finds a server that is up.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command();
+        if let Some(life) = &self.life {
+            command.env("REENACT_URL", life.url());
+        }
+        command.args(arguments).output().expect("the program can be started")
+    }
+
+    /// Every event of the log, read by `reenact events list`.
+    pub(crate) fn events(&self) -> Vec<serde_json::Value> {
+        let output = self.run(&["events", "list", "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).expect("UTF-8");
+        lines.lines().map(|line| serde_json::from_str(line).expect("one JSON object a line")).collect()
+    }
+
+    /// Starts `reenact serve` without waiting for it.
+    pub(crate) fn spawn(&mut self) {
+        assert!(self.life.is_none(), "it is up already");
+        let mut command = self.command();
+        let child: Child = command.arg("serve").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        self.life = Some(Life::of(child, &self.heard));
+    }
+
+    /// Starts `reenact serve` and waits until it is ready.
+    pub(crate) async fn start(&mut self) {
+        self.spawn();
+        let ready = tokio::time::timeout(PATIENCE, self.up().ready()).await;
+        assert!(ready == Ok(true), "it did not become ready:\n{}", self.heard.text());
+    }
+
+    /// A started deployment.
+    pub(crate) async fn started(mut self) -> Self {
+        self.start().await;
+        self
+    }
+
+    fn up(&self) -> &Life {
+        self.life.as_ref().expect("it is up")
+    }
+
+    /// Where it serves.
+    pub(crate) fn url(&self) -> String {
+        self.up().url()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.up().pid()
+    }
+
+    /// SIGKILL: it gets no time for anything.
+    pub(crate) fn kill_hard(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.kill();
+        }
+    }
+
+    /// SIGTERM: it goes down in order.
+    pub(crate) fn term(&self) {
+        let sent =
+            Command::new("kill").args(["-s", "TERM", &self.pid().to_string()]).status().expect("`kill` is there");
+        assert!(sent.success(), "the process is there");
+    }
+
+    /// Waits until the process has ended by itself.
+    pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.life.as_mut().expect("it is up").has_ended() {
+                self.kill_hard();
+                return status;
+            }
+            assert!(began.elapsed() < within, "it did not end within {within:?}:\n{}", self.heard.text());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// SIGKILL and a start on the same data.
+    pub(crate) async fn crash(&mut self) {
+        self.kill_hard();
+        self.start().await;
+    }
+
+    /// Everything that its processes have said.
+    pub(crate) fn said(&self) -> String {
+        self.heard.text()
+    }
+}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        self.kill_hard();
+        let said = self.heard.text();
+        if std::thread::panicking() {
+            eprintln!("--- what the processes said ---\n{said}");
+        } else if let Some(line) = said.lines().find(|line| line.contains("panicked at")) {
+            panic!("something panicked: {line}\n{said}");
+        }
+    }
+}
+
+/// An agent file with a scripted model and nothing else.
+pub(crate) fn agent_with_model(base_url: &str) -> String {
+    format!("[model]\nprovider = \"openai\"\nid = \"scripted\"\nbase_url = \"{base_url}\"\nretries = 0\n")
+}
