@@ -14,6 +14,7 @@
 //!
 //! Read in this order: `schema`, `record`, `ledger`, `writer`, `streams`, `open`.
 
+mod block;
 mod command;
 mod directory;
 mod ledger;

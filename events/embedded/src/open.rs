@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use crate::{
     OpenError, Options,
+    block::Block,
     directory::{Directory, io_error},
     ledger::Standing,
-    record::{self, PARTITIONS_MAX, Rows, last_position, position},
+    record::{self, PARTITIONS_MAX, last_position, position},
     schema::{self, Identity},
 };
 
@@ -171,9 +172,9 @@ fn last_events(connection: &Connection, partition: PartitionId) -> Result<Vec<Re
     let mut statement = connection.prepare(record::LAST_OF_RANGE).map_err(failed)?;
     let range = (position(partition, Default::default()), last_position(partition), CHECKED);
     let mut rows = statement.query(range).map_err(failed)?;
-    let (mut reader, mut events) = (Rows::default(), Vec::new());
+    let mut events = Block::default();
     while let Some(row) = rows.next().map_err(failed)? {
-        events.push(reader.read(row)?);
+        events.push(row)?;
     }
-    Ok(events)
+    Ok(events.collect())
 }

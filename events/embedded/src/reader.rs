@@ -76,7 +76,7 @@ impl Reader {
     /// When the partition does not exist, or the log cannot be read or is damaged.
     pub fn read(&self, partition: PartitionId, from: Offset) -> Result<Vec<Recorded>, LogError> {
         self.check(partition)?;
-        block(&self.connection, Range { partition, from, until: Offset(u64::MAX) })
+        block(&self.connection, Range { partition, from, until: Offset(u64::MAX) }).map(Iterator::collect)
     }
 
     fn check(&self, partition: PartitionId) -> Result<(), LogError> {

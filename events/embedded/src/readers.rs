@@ -3,13 +3,14 @@
 
 use std::{path::PathBuf, thread};
 
-use reenact_events::{CommandRecord, LogError, Offset, PartitionId, Recorded};
+use reenact_events::{CommandRecord, LogError, Offset, PartitionId};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    block::Block,
     command,
-    record::{self, Rows, position},
+    record::{self, position},
     schema,
     view::closed,
 };
@@ -18,13 +19,13 @@ use crate::{
 const THREADS: usize = 2;
 
 /// A block has at most so many events.
-const BLOCK_EVENTS: usize = 512;
+const BLOCK_EVENTS: usize = 256;
 
 /// A block has at most so many commands.
 const BLOCK_COMMANDS: i64 = 256;
 
-/// A block is closed when its payloads have so many bytes.
-const BLOCK_BYTES: usize = 1024 * 1024;
+/// A block is closed when its texts have so many bytes.
+const BLOCK_BYTES: usize = 256 * 1024;
 
 /// So many blocks of a replay wait for whoever folds them.
 const BLOCKS_AHEAD: usize = 4;
@@ -42,7 +43,7 @@ pub(crate) struct Range {
 
 /// A block that is asked for. Whoever asked may have left; then the answer is dropped.
 pub(crate) enum Read {
-    Events(Range, oneshot::Sender<Result<Vec<Recorded>, LogError>>),
+    Events(Range, oneshot::Sender<Result<Block, LogError>>),
     Commands(Range, oneshot::Sender<Result<Vec<CommandRecord>, LogError>>),
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct Door(mpsc::WeakSender<Read>);
 
 impl Door {
     /// A block of events; an empty one when there is none in the range.
-    pub(crate) async fn events(&self, range: Range) -> Result<Vec<Recorded>, LogError> {
+    pub(crate) async fn events(&self, range: Range) -> Result<Block, LogError> {
         let (reply, block) = oneshot::channel();
         self.send(Read::Events(range, reply)).await?;
         block.await.map_err(|_| closed())?
@@ -142,14 +143,21 @@ fn connect(database: &std::path::Path, range: Range) -> Result<Connection, LogEr
     schema::connect_reader(database).map_err(|error| record::read_error(range.partition, range.from, &error))
 }
 
+fn connect_mapped(database: &std::path::Path, range: Range) -> Result<Connection, LogError> {
+    let connection = connect(database, range)?;
+    schema::map(&connection).map_err(|error| record::read_error(range.partition, range.from, &error))?;
+    Ok(connection)
+}
+
 /// The first events of the range, if there are any.
-pub(crate) fn block(connection: &Connection, range: Range) -> Result<Vec<Recorded>, LogError> {
-    let mut first = Vec::new();
-    scan(connection, range, |block| {
+pub(crate) fn block(connection: &Connection, range: Range) -> Result<Block, LogError> {
+    let mut first = Block::default();
+    let scanned = scan(connection, range, |block| {
         first = block;
         false
-    })?;
-    Ok(first)
+    });
+    // What comes before damage can be read; the damage is met by whoever asks for what follows.
+    if first.rows() == 0 { scanned.map(|()| first) } else { Ok(first) }
 }
 
 /// The first commands of the range, if there are any.
@@ -166,37 +174,42 @@ fn commands(connection: &Connection, range: Range) -> Result<Vec<CommandRecord>,
 }
 
 /// Hands the events of a range to `take`, block by block, until it wants no more.
-fn scan(connection: &Connection, range: Range, mut take: impl FnMut(Vec<Recorded>) -> bool) -> Result<(), LogError> {
+fn scan(connection: &Connection, range: Range, mut take: impl FnMut(Block) -> bool) -> Result<(), LogError> {
+    let mut block = Block::default();
+    let scanned = scan_rows(connection, range, &mut block, &mut take);
+    if block.rows() > 0 {
+        take(block);
+    }
+    scanned
+}
+
+/// Leaves the last block, which is not full, in `block`.
+fn scan_rows(
+    connection: &Connection,
+    range: Range,
+    block: &mut Block,
+    take: &mut impl FnMut(Block) -> bool,
+) -> Result<(), LogError> {
     let mut at = range.from;
     let failed = |at, error: rusqlite::Error| record::read_error(range.partition, at, &error);
     let mut statement = connection.prepare_cached(record::IN_RANGE).map_err(|error| failed(at, error))?;
     let keys = (position(range.partition, range.from), position(range.partition, range.until));
     let mut rows = statement.query(keys).map_err(|error| failed(at, error))?;
-    let (mut reader, mut block, mut bytes) = (Rows::default(), Vec::new(), 0);
     while let Some(row) = rows.next().map_err(|error| failed(at, error))? {
-        let recorded = reader.read(row)?;
-        at = recorded.offset;
-        bytes += recorded.event.data.len();
-        block.push(recorded);
-        if block.len() >= BLOCK_EVENTS || bytes >= BLOCK_BYTES {
-            bytes = 0;
-            if !take(std::mem::take(&mut block)) {
-                return Ok(());
-            }
+        at = block.push(row)?;
+        if (block.rows() >= BLOCK_EVENTS || block.bytes() >= BLOCK_BYTES) && !take(block.take()) {
+            return Ok(());
         }
-    }
-    if !block.is_empty() {
-        take(block);
     }
     Ok(())
 }
 
 /// Reads a range on a thread of its own, some blocks ahead of whoever takes them. Dropping the receiver ends it.
-pub(crate) fn scan_ahead(database: PathBuf, range: Range) -> mpsc::Receiver<Result<Vec<Recorded>, LogError>> {
+pub(crate) fn scan_ahead(database: PathBuf, range: Range) -> mpsc::Receiver<Result<Block, LogError>> {
     let (blocks, receiver) = mpsc::channel(BLOCKS_AHEAD);
     let failed = blocks.clone();
     let thread = thread::Builder::new().name("log replay".to_owned()).spawn(move || {
-        let read = connect(&database, range)
+        let read = connect_mapped(&database, range)
             .and_then(|connection| scan(&connection, range, |block| blocks.blocking_send(Ok(block)).is_ok()));
         if let Err(error) = read {
             // Without a receiver nobody wants to know.

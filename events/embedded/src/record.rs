@@ -3,14 +3,8 @@
 //! Rows of all partitions share one table whose key is partition and offset in one integer, so that a
 //! partition is one range, an append needs no second index, and a scan needs no sort.
 
-use std::sync::Arc;
-
-use reenact_events::{
-    BatchId, ChainHash, CommandId, LogError, NewEvent, Offset, PartitionId, Recorded, RunId, StreamKey, Term,
-    Timestamp, UserId,
-};
+use reenact_events::{CommandId, LogError, Offset, PartitionId, Recorded, RunId, UserId};
 use rusqlite::{Connection, ErrorCode, Row};
-use uuid::Uuid;
 
 const OFFSET_BITS: u32 = 48;
 
@@ -29,7 +23,8 @@ pub(crate) fn offset(position: i64) -> Offset {
     Offset(position.cast_unsigned() & OFFSET_MAX)
 }
 
-fn partition(position: i64) -> PartitionId {
+/// The partition in a key.
+pub(crate) fn partition(position: i64) -> PartitionId {
     PartitionId(u32::try_from(position.cast_unsigned() >> OFFSET_BITS).unwrap_or(u32::MAX))
 }
 
@@ -52,145 +47,155 @@ macro_rules! select {
     };
 }
 
-/// Selects what [`Rows::read`] reads, from a key up to another without that, in order.
+/// Selects what [`Packed::of_row`] reads, from a key up to another without that, in order.
 pub(crate) const IN_RANGE: &str = select!("position >= ?1 AND position < ?2 ORDER BY position");
 
-/// Selects what [`Rows::read`] reads, between two keys, so many, the last first.
+/// Selects what [`Packed::of_row`] reads, between two keys, so many, the last first.
 pub(crate) const LAST_OF_RANGE: &str = select!("position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT ?3");
 
-/// Appends the row of an event.
-pub(crate) fn insert(connection: &Connection, recorded: &Recorded) -> rusqlite::Result<()> {
-    let event = &recorded.event;
-    connection.prepare_cached(INSERT)?.execute((
-        position(recorded.partition, recorded.offset),
-        recorded.term.0.cast_signed(),
-        &recorded.batch.0.as_bytes()[..],
-        &event.id.as_bytes()[..],
-        &*event.kind,
-        event.key.as_str(),
-        event.seq.cast_signed(),
-        event.at.0,
-        event.cause.as_ref().map(CommandId::as_str),
-        event.owner.as_ref().map(UserId::as_str),
-        event.subject.as_ref().map(RunId::as_str),
-        &*event.data,
-        &recorded.chain.0[..],
-        checksum(recorded),
-    ))?;
-    Ok(())
+/// A row without its texts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packed {
+    pub(crate) position: i64,
+    pub(crate) term: i64,
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) batch: [u8; 16],
+    pub(crate) id: [u8; 16],
+    pub(crate) chain: [u8; 32],
+    /// The length of each text in the order of [`Texts`]; [`ABSENT`] when there is none.
+    pub(crate) lengths: [u32; 6],
 }
 
-/// CRC-32 over every field. Texts are length-prefixed and an absent one differs from an empty one.
-fn checksum(recorded: &Recorded) -> u32 {
-    let event = &recorded.event;
-    let numbers = [
-        position(recorded.partition, recorded.offset),
-        recorded.term.0.cast_signed(),
-        event.seq.cast_signed(),
-        event.at.0,
-    ];
-    // One piece, because the checksum is slow at small ones.
-    let mut fixed = [0; 96];
-    let (head, rest) = fixed.split_at_mut(32);
-    for (place, number) in head.chunks_exact_mut(8).zip(numbers) {
-        place.copy_from_slice(&number.to_le_bytes());
-    }
-    rest[..16].copy_from_slice(recorded.batch.0.as_bytes());
-    rest[16..32].copy_from_slice(event.id.as_bytes());
-    rest[32..].copy_from_slice(&recorded.chain.0);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&fixed);
-    let mut text = |text: Option<&str>| match text {
+/// Type, stream, cause, owner, subject, payload.
+type Texts<'a> = [Option<&'a str>; 6];
+
+/// No text has this length: SQLite's limit is 1 GB.
+pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// Appends texts to a buffer and says their lengths.
+fn pack(buffer: &mut String, texts: Texts<'_>) -> [u32; 6] {
+    texts.map(|text| match text {
         Some(text) => {
-            hasher.update(&(text.len() as u64 + 1).to_le_bytes());
-            hasher.update(text.as_bytes());
+            buffer.push_str(text);
+            u32::try_from(text.len()).unwrap_or(ABSENT)
         }
-        None => hasher.update(&0_u64.to_le_bytes()),
-    };
-    text(Some(&event.kind));
-    text(Some(event.key.as_str()));
-    text(event.cause.as_ref().map(CommandId::as_str));
-    text(event.owner.as_ref().map(UserId::as_str));
-    text(event.subject.as_ref().map(RunId::as_str));
-    text(Some(&event.data));
-    hasher.finalize()
+        None => ABSENT,
+    })
 }
 
-/// Reads rows in order. Neighbours mostly share stream, owner and subject: those are kept and handed on, which
-/// spares an allocation for each.
-#[derive(Default)]
-pub(crate) struct Rows {
-    kinds: Vec<Arc<str>>,
-    stream: Option<StreamKey>,
-    owner: Option<UserId>,
-    subject: Option<RunId>,
-}
+impl Packed {
+    /// Packs an event; its texts go to the end of the buffer.
+    fn of(recorded: &Recorded, buffer: &mut String) -> Self {
+        let event = &recorded.event;
+        let texts = [
+            Some(&*event.kind),
+            Some(event.key.as_str()),
+            event.cause.as_ref().map(CommandId::as_str),
+            event.owner.as_ref().map(UserId::as_str),
+            event.subject.as_ref().map(RunId::as_str),
+            Some(&*event.data),
+        ];
+        Self {
+            position: position(recorded.partition, recorded.offset),
+            term: recorded.term.0.cast_signed(),
+            seq: event.seq.cast_signed(),
+            at: event.at.0,
+            batch: *recorded.batch.0.as_bytes(),
+            id: *event.id.as_bytes(),
+            chain: recorded.chain.0,
+            lengths: pack(buffer, texts),
+        }
+    }
 
-impl Rows {
-    /// The event of a row, checked.
+    /// Packs a row that was selected, and checks it; its texts go to the end of the buffer.
     ///
     /// # Errors
     /// [`LogError::Damaged`] when the row is not what was written.
-    pub(crate) fn read(&mut self, row: &Row<'_>) -> Result<Recorded, LogError> {
+    pub(crate) fn of_row(row: &Row<'_>, buffer: &mut String) -> Result<Self, LogError> {
         let position = row.get(0).unwrap_or_default();
         let damaged = |reason: String| LogError::Damaged {
             partition: partition(position),
             offset: offset(position),
             reason: reason.into(),
         };
-        let (recorded, stored) =
-            self.fields(position, row).map_err(|error| damaged(format!("a field cannot be read: {error}")))?;
-        let computed = checksum(&recorded);
+        let start = buffer.len();
+        let (packed, stored) = Self::unchecked(position, row, buffer)
+            .map_err(|error| damaged(format!("a field cannot be read: {error}")))?;
+        let computed = packed.checksum(&buffer[start..]);
         if computed != stored {
             return Err(damaged(format!("the checksum is {computed:08x}, the stored one {stored:08x}")));
         }
-        Ok(recorded)
+        Ok(packed)
     }
 
-    fn fields(&mut self, position: i64, row: &Row<'_>) -> rusqlite::Result<(Recorded, u32)> {
-        let text = |column| -> rusqlite::Result<Option<&str>> { Ok(row.get_ref(column)?.as_str_or_null()?) };
-        let event = NewEvent {
-            id: uuid(row, 3)?,
-            kind: self.kind(row.get_ref(4)?.as_str()?),
-            key: keep(&mut self.stream, row.get_ref(5)?.as_str()?, StreamKey::as_str, StreamKey::trusted),
-            seq: row.get::<_, i64>(6)?.cast_unsigned(),
-            at: Timestamp(row.get(7)?),
-            cause: text(8)?.map(CommandId::trusted),
-            owner: text(9)?.map(|text| keep(&mut self.owner, text, UserId::as_str, UserId::trusted)),
-            subject: text(10)?.map(|text| keep(&mut self.subject, text, RunId::as_str, RunId::trusted)),
-            data: row.get_ref(11)?.as_str()?.into(),
+    fn unchecked(position: i64, row: &Row<'_>, buffer: &mut String) -> rusqlite::Result<(Self, u32)> {
+        let text = |column| row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from);
+        let texts = [
+            Some(row.get_ref(4)?.as_str()?),
+            Some(row.get_ref(5)?.as_str()?),
+            text(8)?,
+            text(9)?,
+            text(10)?,
+            Some(row.get_ref(11)?.as_str()?),
+        ];
+        let packed = Self {
+            position,
+            term: row.get(1)?,
+            seq: row.get(6)?,
+            at: row.get(7)?,
+            batch: row.get(2)?,
+            id: row.get(3)?,
+            chain: row.get(12)?,
+            lengths: pack(buffer, texts),
         };
-        let recorded = Recorded {
-            partition: partition(position),
-            offset: offset(position),
-            term: Term(row.get::<_, i64>(1)?.cast_unsigned()),
-            batch: BatchId(uuid(row, 2)?),
-            chain: ChainHash(row.get(12)?),
-            event,
-        };
-        Ok((recorded, row.get(13)?))
+        Ok((packed, row.get(13)?))
     }
 
-    fn kind(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.kinds.iter().find(|known| &***known == text) {
-            return known.clone();
+    /// CRC-32 over every field, in two pieces: it is slow at small ones. The lengths keep neighbouring texts
+    /// apart, and an absent one from an empty one.
+    fn checksum(&self, texts: &str) -> u32 {
+        let mut fixed = [0; 120];
+        let (numbers, rest) = fixed.split_at_mut(32);
+        for (place, number) in numbers.chunks_exact_mut(8).zip([self.position, self.term, self.seq, self.at]) {
+            place.copy_from_slice(&number.to_le_bytes());
         }
-        let kind: Arc<str> = text.into();
-        self.kinds.push(kind.clone());
-        kind
+        let (names, lengths) = rest.split_at_mut(64);
+        names[..16].copy_from_slice(&self.batch);
+        names[16..32].copy_from_slice(&self.id);
+        names[32..].copy_from_slice(&self.chain);
+        for (place, length) in lengths.chunks_exact_mut(4).zip(self.lengths) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&fixed);
+        hasher.update(texts.as_bytes());
+        hasher.finalize()
     }
 }
 
-fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
-    row.get(column).map(Uuid::from_bytes)
-}
-
-/// The last value again when the text is the same.
-fn keep<T: Clone>(last: &mut Option<T>, text: &str, as_str: fn(&T) -> &str, parse: fn(&str) -> T) -> T {
-    match last {
-        Some(known) if as_str(known) == text => known.clone(),
-        _ => last.insert(parse(text)).clone(),
-    }
+/// Appends the row of an event.
+pub(crate) fn insert(connection: &Connection, recorded: &Recorded) -> rusqlite::Result<()> {
+    let event = &recorded.event;
+    let mut texts = String::with_capacity(event.data.len() + 256);
+    let packed = Packed::of(recorded, &mut texts);
+    connection.prepare_cached(INSERT)?.execute((
+        packed.position,
+        packed.term,
+        &packed.batch[..],
+        &packed.id[..],
+        &*event.kind,
+        event.key.as_str(),
+        packed.seq,
+        packed.at,
+        event.cause.as_ref().map(CommandId::as_str),
+        event.owner.as_ref().map(UserId::as_str),
+        event.subject.as_ref().map(RunId::as_str),
+        &*event.data,
+        &packed.chain[..],
+        packed.checksum(&texts),
+    ))?;
+    Ok(())
 }
 
 /// What an error of SQLite means to a reader who was at `offset`.

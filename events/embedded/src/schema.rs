@@ -111,6 +111,14 @@ pub(crate) fn connect_reader(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Lets a connection read the file through memory, which makes a long scan a quarter faster.
+///
+/// An error of the disk under mapped memory ends the process instead of giving an error, so only the replay
+/// does it: without its replay a process has nothing to do anyway.
+pub(crate) fn map(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "mmap_size", 1_i64 << 30)
+}
+
 /// Whether nothing was ever created in this database.
 pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;

@@ -1,7 +1,6 @@
 //! What readers are given: a replay that ends with the claim, and streams that follow for ever.
 
 use std::{
-    collections::VecDeque,
     path::PathBuf,
     task::{Context, Poll, ready},
 };
@@ -14,6 +13,7 @@ use reenact_events::{CommandRecord, Lease, LogError, Offset, PartitionId, Record
 use tokio::sync::mpsc;
 
 use crate::{
+    block::Block,
     readers::{Door, Range, scan_ahead},
     view::{Views, changed},
 };
@@ -41,17 +41,16 @@ pub(crate) fn replay(
         return failed(error);
     }
     let blocks = scan_ahead(database, Range { partition: lease.partition, from, until });
-    let mut replay =
-        Replay { blocks, views, lease, block: Vec::new().into_iter(), complete: from == until, ended: false };
+    let mut replay = Replay { blocks, views, lease, block: Block::default(), complete: from == until, ended: false };
     stream::poll_fn(move |context| replay.poll(context)).boxed()
 }
 
 /// Polled by hand: at a million events a second a future for each would be felt.
 struct Replay {
-    blocks: mpsc::Receiver<Result<Vec<Recorded>, LogError>>,
+    blocks: mpsc::Receiver<Result<Block, LogError>>,
     views: Views,
     lease: Lease,
-    block: std::vec::IntoIter<Recorded>,
+    block: Block,
     complete: bool,
     ended: bool,
 }
@@ -76,7 +75,7 @@ impl Replay {
                 return Poll::Ready(Some(Ok(recorded)));
             }
             match ready!(self.blocks.poll_recv(context)) {
-                Some(Ok(block)) => self.block = block.into_iter(),
+                Some(Ok(block)) => self.block = block,
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None if self.complete => return Poll::Ready(None),
                 None => return Poll::Ready(Some(Err(self.without_claim()))),
@@ -91,19 +90,19 @@ impl Replay {
 }
 
 /// A place in a partition that moves on, with what has been read ahead of it.
-struct Following<T> {
+struct Following<A> {
     partition: PartitionId,
     door: Door,
     views: Views,
     position: Offset,
-    ahead: VecDeque<T>,
+    ahead: A,
 }
 
-impl<T> Following<T> {
-    /// Takes a block that was read up to `until`. One that is not full ends there.
-    fn take(&mut self, block: Vec<T>, until: Offset, offset: impl Fn(&T) -> Offset) {
-        self.position = block.last().map_or(until, |last| offset(last).next());
-        self.ahead = block.into();
+impl<A> Following<A> {
+    /// Takes what was read up to `until`. When nothing was there, the place is behind that.
+    fn take(&mut self, ahead: A, last: Option<Offset>, until: Offset) {
+        self.position = last.map_or(until, Offset::next);
+        self.ahead = ahead;
     }
 
     fn range(&self, until: Offset) -> Range {
@@ -121,7 +120,7 @@ pub(crate) fn tail(
     if let Err(error) = check(partition, from, views.borrow().next) {
         return failed(error);
     }
-    let following = Following { partition, door, views, position: from, ahead: VecDeque::new() };
+    let following = Following { partition, door, views, position: from, ahead: Block::default() };
     stream::unfold(Some(following), |following| async {
         let mut following = following?;
         match next_event(&mut following).await {
@@ -132,9 +131,9 @@ pub(crate) fn tail(
     .boxed()
 }
 
-async fn next_event(following: &mut Following<Recorded>) -> Result<Recorded, LogError> {
+async fn next_event(following: &mut Following<Block>) -> Result<Recorded, LogError> {
     loop {
-        if let Some(recorded) = following.ahead.pop_front() {
+        if let Some(recorded) = following.ahead.next() {
             return Ok(recorded);
         }
         let until = following.views.borrow_and_update().next;
@@ -143,14 +142,15 @@ async fn next_event(following: &mut Following<Recorded>) -> Result<Recorded, Log
             continue;
         }
         let block = following.door.events(following.range(until)).await?;
-        following.take(block, until, |recorded| recorded.offset);
+        let last = block.last_offset();
+        following.take(block, last, until);
     }
 }
 
 /// The commands from the cursor on, then those that come, until another owner claims.
 pub(crate) fn commands(door: Door, views: Views, lease: Lease) -> BoxStream<'static, Result<CommandRecord, LogError>> {
     let position = views.borrow().cursor;
-    let following = Following { partition: lease.partition, door, views, position, ahead: VecDeque::new() };
+    let following = Following { partition: lease.partition, door, views, position, ahead: Vec::new().into_iter() };
     stream::unfold(Some((following, lease)), |state| async {
         let (mut following, lease) = state?;
         match next_command(&mut following, &lease).await {
@@ -161,13 +161,16 @@ pub(crate) fn commands(door: Door, views: Views, lease: Lease) -> BoxStream<'sta
     .boxed()
 }
 
-async fn next_command(following: &mut Following<CommandRecord>, lease: &Lease) -> Result<CommandRecord, LogError> {
+async fn next_command(
+    following: &mut Following<std::vec::IntoIter<CommandRecord>>,
+    lease: &Lease,
+) -> Result<CommandRecord, LogError> {
     loop {
         let view = *following.views.borrow_and_update();
         if view.term != Some(lease.term) {
             return Err(LogError::Fenced { partition: lease.partition });
         }
-        if let Some(record) = following.ahead.pop_front() {
+        if let Some(record) = following.ahead.next() {
             return Ok(record);
         }
         if view.next_command <= following.position {
@@ -175,6 +178,7 @@ async fn next_command(following: &mut Following<CommandRecord>, lease: &Lease) -
             continue;
         }
         let block = following.door.commands(following.range(view.next_command)).await?;
-        following.take(block, view.next_command, |record| record.offset);
+        let last = block.last().map(|record| record.offset);
+        following.take(block.into_iter(), last, view.next_command);
     }
 }
