@@ -5,4 +5,9 @@
 //! the tests that kill.
 
 mod a01_lost_run;
+mod a03_orderly_shutdown;
+mod a09_session_race;
+mod a12_growth;
 mod support;
+mod sweep;
+mod worker;
