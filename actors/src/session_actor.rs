@@ -3,32 +3,24 @@
 //! It is the parent of its runs' actors: a run that panics is restarted from state here and touches no
 //! other. Its own state is what the partition folded; it keeps only who is at work.
 
+mod accept;
+mod runs;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{
-    Command, CommandBody, Event, Offset, RunId, SessionId, StreamKey, UserId,
-    command::StartRun,
-    event::{Failure, RunStatus},
-};
+use reenact_events::{Command, CommandBody, Event, Offset, RunId, SessionId, StreamKey, UserId, event::RunStatus};
 use tokio::sync::oneshot;
 
 use crate::{
     api::{Accepted, Refusal, SubmitError},
     partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Submission},
-    run::{Context, RunCommand},
-    run_actor::{Entry, RunActor, RunMessage, RunSeed},
-    session::{self, Fields, NewRun},
+    run::RunCommand,
+    run_actor::{Entry, RunMessage},
 };
-
-/// Restarts of one run's actor after which the run is ended with an error.
-const RUN_CRASHES_MAX: u32 = 5;
-/// The first pause before a restart, milliseconds; doubles each time.
-const RESTART_MS: u64 = 20;
 
 /// What a session's actor is told.
 #[derive(Debug)]
@@ -58,6 +50,8 @@ impl SessionMessage {
         matches!(self, Self::Submit(_) | Self::Restore | Self::Admit)
     }
 }
+
+use accept::Start;
 
 type Answer = oneshot::Sender<Result<Accepted, SubmitError>>;
 
@@ -227,106 +221,8 @@ impl SessionWork {
         }
     }
 
-    async fn start_run(
-        &mut self,
-        cause: &reenact_events::CommandId,
-        asked: Start,
-    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
-        let Start { run_id, user_id, start, consumed } = asked;
-        let partition = self.partition().clone();
-        let number = partition.lease.partition;
-        if let Some(known) = partition.states.run(&run_id)? {
-            if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
-                return Ok(Err(Refusal::RunNotFound.into()));
-            }
-            let receipt = self.propose(None, None, consumed, Vec::new()).await?;
-            return Ok(Ok(self.accepted(receipt, Some((run_id, known.progress.status)))));
-        }
-        if partition.states.was_taken(&run_id)? {
-            return Ok(Err(Refusal::RunNotFound.into()));
-        }
-        let session = partition.states.session(self.id())?;
-        let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
-        if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
-            let limit = partition.shared.settings.queue_depth_max;
-            return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
-        }
-        let version = start.agent.version();
-        let version_known = partition.states.agent(&version)?.is_some();
-        let context = Context { now: partition.shared.now(), agent: start.agent.clone() };
-        let new =
-            NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
-        let decided = session::start_run(&session, new, &context);
-        let outcome = match decided {
-            Ok(events) => {
-                let at = context.now;
-                let key = StreamKey::session(self.id());
-                let cause = Some(cause.clone());
-                partition.propose(|reply| Proposal { key, owner: user_id, cause, at, events, consumed, reply }).await
-            }
-            Err(refusal) => {
-                partition.shared.admission().release(number, &run_id);
-                return Ok(Err(refusal.into()));
-            }
-        };
-        match outcome {
-            Ok(receipt) => {
-                if begins {
-                    self.spawn(run_id.clone(), Entry::Begun).await?;
-                } else {
-                    self.stand_in_line_if_free()?;
-                }
-                let status = if begins { RunStatus::Running } else { RunStatus::Pending };
-                Ok(Ok(self.accepted(receipt, Some((run_id, status)))))
-            }
-            Err(ProposeError::Rejected(reason)) => {
-                partition.shared.admission().release(number, &run_id);
-                Ok(Err(Refusal::TooLarge(reason).into()))
-            }
-            Err(lost) => Err(lost.into()),
-        }
-    }
-
-    fn has_slot(&self, run_id: &RunId) -> bool {
-        let partition = self.partition();
-        partition.shared.admission().holds(partition.lease.partition, run_id)
-    }
-
     fn is_visible(&self, user: Option<&UserId>) -> Result<bool, ActorProcessingErr> {
         Ok(self.partition().states.session(self.id())?.is_visible_to(user))
-    }
-
-    async fn change(
-        &mut self,
-        cause: &reenact_events::CommandId,
-        user: Option<UserId>,
-        body: CommandBody,
-        consumed: Option<Offset>,
-    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
-        let session = self.partition().states.session(self.id())?;
-        let decided = match body {
-            CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
-                let fields = Fields { name, state, metadata, summary: None };
-                session::create(&session, &session_id, user.clone(), agent_id.as_ref(), fields)
-            }
-            CommandBody::UpdateSession { session_id, name, state, metadata, summary } => {
-                let fields = Fields { name, state, metadata, summary };
-                session::update(&session, &session_id, user.as_ref(), fields)
-            }
-            CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
-            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ResolveStep { .. } => {
-                Ok(Vec::new())
-            }
-        };
-        let events = match decided {
-            Ok(events) => events,
-            Err(refusal) => return Ok(Err(refusal.into())),
-        };
-        match self.propose(Some(cause.clone()), user, consumed, events).await {
-            Ok(receipt) => Ok(Ok(self.accepted(receipt, None))),
-            Err(ProposeError::Rejected(reason)) => Ok(Err(Refusal::TooLarge(reason).into())),
-            Err(lost) => Err(lost.into()),
-        }
     }
 
     async fn ask_run(
@@ -357,175 +253,10 @@ impl SessionWork {
         self.tell(&run_id, RunMessage::Submit { command: what, consumed, reply });
         Ok(())
     }
-
-    /// Stops every run first; the deletion is decided when the last one has ended.
-    async fn delete(&mut self, submission: Submission) -> Result<(), ActorProcessingErr> {
-        if !self.is_visible(submission.command.user_id.as_ref())? {
-            let Submission { reply, consumed, .. } = submission;
-            return self.reply(reply, Err(Refusal::SessionNotFound.into()), consumed).await;
-        }
-        for run_id in self.partition().states.open_runs(self.id())? {
-            let (reply, _nobody) = oneshot::channel();
-            let what = RunCommand::Cancel { reason: Some("the session is deleted".into()), partial: None };
-            self.ask_run(submission.command.user_id.as_ref(), run_id, what, None, reply).await?;
-        }
-        self.deletion = Some(submission);
-        self.delete_if_quiet().await
-    }
-
-    async fn delete_if_quiet(&mut self) -> Result<(), ActorProcessingErr> {
-        if self.deletion.is_none() || !self.partition().states.open_runs(self.id())?.is_empty() {
-            return Ok(());
-        }
-        if let Some(Submission { command, consumed, reply }) = self.deletion.take() {
-            let answer = self.change(&command.id, command.user_id, command.body, consumed).await?;
-            self.partition().shared.deleted.notify_one();
-            self.reply(reply, answer, consumed).await?;
-        }
-        while self.deletion.is_none()
-            && let Some(submission) = self.deferred.pop_front()
-        {
-            Box::pin(self.submit(submission)).await?;
-        }
-        Ok(())
-    }
-
-    async fn spawn(&mut self, run_id: RunId, entry: Entry) -> Result<(), ActorProcessingErr> {
-        let seed = RunSeed {
-            partition: self.partition().clone(),
-            session: self.myself.clone(),
-            run_id: run_id.clone(),
-            entry,
-        };
-        let (actor, _) = RunActor::spawn_linked(None, RunActor, seed, self.myself.get_cell()).await?;
-        self.runs.insert(run_id, RunPlace { actor, sent: 0 });
-        Ok(())
-    }
-
-    async fn restore(&mut self) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition().clone();
-        for run_id in partition.states.open_runs(self.id())? {
-            let Some(run) = partition.states.run(&run_id)? else { continue };
-            match run.progress.status {
-                RunStatus::Running => {
-                    partition.shared.admission().force(partition.lease.partition, &run_id);
-                    self.spawn(run_id, Entry::Recovered).await?;
-                }
-                RunStatus::Pending => partition.shared.admission().found_waiting(partition.lease.partition, &run_id),
-                _ => {}
-            }
-        }
-        self.stand_in_line_if_free()
-    }
-
-    fn stand_in_line_if_free(&self) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition();
-        let session = partition.states.session(self.id())?;
-        if session.active.is_empty() && session.waiting > 0 {
-            partition.shared.admission().stand_in_line(partition.lease.partition, self.id());
-        }
-        partition.shared.call_next();
-        Ok(())
-    }
-
-    async fn admit(&mut self) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition().clone();
-        let session = partition.states.session(self.id())?;
-        let first = if session.active.is_empty() { partition.states.first_waiting(self.id())? } else { None };
-        partition.shared.admission().answer(partition.lease.partition, self.id(), first.as_ref());
-        let Some(run_id) = first else {
-            partition.shared.call_next();
-            return Ok(());
-        };
-        if self.runs.contains_key(&run_id) {
-            self.tell(&run_id, RunMessage::Begin);
-            return Ok(());
-        }
-        self.spawn(run_id, Entry::Called).await
-    }
-
-    async fn run_changed(&mut self, run_id: &RunId, status: RunStatus, handled: u64) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition().clone();
-        if status == RunStatus::Running {
-            partition.shared.admission().force(partition.lease.partition, run_id);
-            return Ok(());
-        }
-        partition.shared.admission().release(partition.lease.partition, run_id);
-        if status.is_end() {
-            self.crashes.remove(run_id);
-            if let Some(place) = self.runs.remove(run_id) {
-                // What stands in its mailbox is still answered.
-                place.actor.drain().map_err(|error| error.to_string())?;
-            }
-        } else if self.runs.get(run_id).is_some_and(|place| place.sent == handled) {
-            // A paused run costs no memory. Only this actor sends to it, so its mailbox is empty.
-            if let Some(place) = self.runs.remove(run_id) {
-                place.actor.stop(None);
-            }
-        }
-        if !self.runs.contains_key(run_id) {
-            partition.states.release_run(run_id);
-        }
-        self.stand_in_line_if_free()?;
-        self.delete_if_quiet().await
-    }
-
-    fn tell(&mut self, run_id: &RunId, message: RunMessage) {
-        let Some(place) = self.runs.get_mut(run_id) else { return };
-        place.sent += 1;
-        if place.actor.cast(message).is_err() {
-            tracing::warn!(run = %run_id, "a command came for a run that is being restarted");
-        }
-    }
-
-    fn restart_later(&mut self, run_id: RunId) {
-        self.runs.remove(&run_id);
-        let crashes = self.crashes.entry(run_id.clone()).or_default();
-        *crashes += 1;
-        let pause = Duration::from_millis(RESTART_MS << (*crashes).min(8));
-        let myself = self.myself.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(pause).await;
-            // The session's actor may have ended meanwhile: its restart restores the run.
-            myself.cast(SessionMessage::Restart(run_id)).unwrap_or_default();
-        });
-    }
-
-    async fn restart(&mut self, run_id: RunId) -> Result<(), ActorProcessingErr> {
-        // What the failed actor proposed must be folded before its successor looks at the state.
-        self.partition().barrier().await;
-        let Some(run) = self.partition().states.run(&run_id)? else { return Ok(()) };
-        if run.progress.status.is_end() {
-            return self.run_changed(&run_id, run.progress.status, 0).await;
-        }
-        let crashes = self.crashes.get(&run_id).copied().unwrap_or_default();
-        let entry = match run.progress.status {
-            _ if crashes > RUN_CRASHES_MAX => Entry::Failing(Failure {
-                kind: "internal".into(),
-                message: format!("the run's actor failed {RUN_CRASHES_MAX} times; the server's log says why").into(),
-                status: None,
-            }),
-            RunStatus::Running => Entry::Recovered,
-            // It was called, and failed before it began.
-            RunStatus::Pending if self.has_slot(&run_id) => Entry::Called,
-            _ => Entry::Waiting,
-        };
-        if !self.runs.contains_key(&run_id) {
-            self.spawn(run_id, entry).await?;
-        }
-        Ok(())
-    }
 }
 
 struct RunPlace {
     actor: ActorRef<RunMessage>,
     /// Messages sent to it.
     sent: u64,
-}
-
-struct Start {
-    run_id: RunId,
-    user_id: Option<UserId>,
-    start: StartRun,
-    consumed: Option<Offset>,
 }

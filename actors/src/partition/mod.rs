@@ -6,6 +6,7 @@
 //! the actors below knew is in the log.
 
 mod commit;
+mod helpers;
 mod restore;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, CommandRecord, Event, Lease, Offset, SessionId};
+use reenact_events::{Command, Event, Lease, Offset, SessionId};
 use reenact_snapshots::Position;
 use tokio::{sync::oneshot, task::AbortHandle};
 
@@ -166,7 +167,7 @@ impl Actor for PartitionActor {
         // Sessions that are restored below may be called at once.
         self.shared.arrived(lease.partition, myself.clone(), states.clone());
         let partition = Partition { shared: self.shared.clone(), lease, states, actor: myself.clone() };
-        let helpers = vec![sweeper(&self.shared, myself.clone()), command_pump(&partition)];
+        let helpers = vec![helpers::sweeper(&self.shared, myself.clone()), helpers::command_pump(&partition)];
         let mut state = PartitionState {
             partition,
             position,
@@ -400,58 +401,3 @@ impl PartitionState {
 
 /// Failures of one session's actor between two sweeps after which the whole partition is restored anew.
 const CRASHES_MAX: u32 = 10;
-
-fn sweeper(shared: &Shared, actor: ActorRef<PartitionMessage>) -> AbortOnDrop {
-    let period = Duration::from_millis((shared.settings.idle_ms / 2).max(10));
-    let task = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(period).await;
-            if actor.cast(PartitionMessage::Sweep).is_err() {
-                return;
-            }
-        }
-    });
-    AbortOnDrop(task.abort_handle())
-}
-
-/// Feeds the commands that wait in the log to the partition, one after another, so that the cursor in a
-/// batch never passes a command whose events are not in it or before it.
-fn command_pump(partition: &Partition) -> AbortOnDrop {
-    let mut commands = partition.shared.tools.log.commands(&partition.lease);
-    let actor = partition.actor.clone();
-    let number = partition.lease.partition.0;
-    let task = tokio::spawn(async move {
-        while let Some(record) = futures::StreamExt::next(&mut commands).await {
-            let record = match record {
-                Ok(record) => record,
-                Err(error) => return tracing::warn!(partition = number, %error, "no more commands from the log"),
-            };
-            // Without an answer it is not known whether the command took effect: it is asked again, and the
-            // run's id, which follows from the command's, makes the repeat harmless.
-            while !submit_from_log(&actor, &record).await {
-                tokio::time::sleep(Duration::from_millis(PUMP_PAUSE_MS)).await;
-            }
-        }
-    });
-    AbortOnDrop(task.abort_handle())
-}
-
-/// Pause before a command of the log is asked again, milliseconds.
-const PUMP_PAUSE_MS: u64 = 50;
-
-/// Whether the command was taken or refused for good.
-async fn submit_from_log(actor: &ActorRef<PartitionMessage>, record: &CommandRecord) -> bool {
-    let (reply, answer) = oneshot::channel();
-    let submission = Submission { command: record.command.clone(), consumed: Some(record.offset), reply };
-    if actor.cast(PartitionMessage::Submit(submission)).is_err() {
-        return false;
-    }
-    match answer.await {
-        Ok(Ok(_)) => true,
-        Ok(Err(SubmitError::Unavailable { .. })) | Err(_) => false,
-        Ok(Err(refused)) => {
-            tracing::info!(offset = record.offset.0, %refused, "a command was refused");
-            true
-        }
-    }
-}

@@ -1,0 +1,86 @@
+//! The part of a run's decisions that is about tool calls.
+
+use reenact_events::{
+    Text,
+    agent::Effect,
+    event::{StepCall, StepCompleted, StepInDoubt, StepResult, ToolCallRequest},
+};
+
+use super::{Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer};
+
+impl Draft<'_> {
+    /// Requests tool calls of the latest turn until enough run side by side; calls that cannot be made are
+    /// answered at once, so that every call has exactly one result.
+    pub(super) fn request_tools(&mut self, last_turn: u32, calls: &[ToolCallRequest]) {
+        let made = calls.len().min((self.run.progress.steps - last_turn - 1) as usize);
+        for call in &calls[made..] {
+            if self.run.progress.open >= PARALLEL_TOOLS_MAX {
+                return;
+            }
+            self.request_tool(call);
+        }
+    }
+
+    fn request_tool(&mut self, call: &ToolCallRequest) {
+        let step = self.run.progress.steps;
+        let refusal = self.refusal_of(call);
+        let effect = self.context.agent.tool(&call.name).map_or(Effect::ReadOnly, |tool| tool.effect);
+        let (call_id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+        self.request(step, 1, StepCall::Tool { call_id, name, arguments, effect });
+        if let Some(text) = refusal {
+            self.tool_error(step, 1, &text);
+        }
+    }
+
+    fn refusal_of(&self, call: &ToolCallRequest) -> Option<String> {
+        let limit = self.context.agent.limits.tool_calls;
+        if self.run.progress.steps - self.run.progress.turns >= limit {
+            return Some(format!(
+                "this run may call tools {limit} times at most, and has; answer without further calls"
+            ));
+        }
+        if self.context.agent.tool(&call.name).is_none() {
+            let known: Vec<_> = self.context.agent.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let name: String = call.name.chars().take(64).collect();
+            return Some(format!("there is no tool `{name}`; the tools are: {}", known.join(", ")));
+        }
+        call.refusal.as_ref().map(ToString::to_string)
+    }
+
+    fn tool_error(&mut self, step: u32, attempt: u32, text: &str) {
+        let result = StepResult::Tool { content: Text::inline(text), error: true, media: Vec::new() };
+        self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms: 0 });
+    }
+
+    pub(super) fn tool_returned(&mut self, step: u32, attempt: u32, result: StepResult, duration_ms: u64) {
+        if self.run.awaits(step, attempt).is_some() {
+            self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+            self.advance();
+        }
+    }
+
+    pub(super) fn reconciled(&mut self, step: u32, attempt: u32, answer: ReconcileAnswer) {
+        if self.run.awaits(step, attempt).is_none_or(|known| known.effect() != Effect::Reconcile) {
+            return;
+        }
+        match answer {
+            ReconcileAnswer::Happened(result) => self.tool_returned(step, attempt, result, 0),
+            ReconcileAnswer::DidNotHappen => self.again(step),
+            ReconcileAnswer::Unknown(reason) => {
+                self.push(StepInDoubt { run_id: self.run_id(), step, attempt, reason });
+                self.advance();
+            }
+        }
+    }
+
+    pub(super) fn started_too_late(&mut self, step: u32, attempt: u32) {
+        let Some(known) = self.run.awaits(step, attempt) else { return };
+        match known.effect() {
+            Effect::AtMostOnce => {
+                self.tool_error(step, attempt, "the call was not made: its time to begin had passed");
+                self.advance();
+            }
+            Effect::ReadOnly | Effect::Idempotent | Effect::Reconcile => self.again(step),
+        }
+    }
+}

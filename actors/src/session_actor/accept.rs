@@ -1,0 +1,149 @@
+//! The commands that the session itself decides: starting a run, and creating, changing and deleting the session.
+
+use ractor::ActorProcessingErr;
+use reenact_events::{CommandBody, CommandId, Offset, RunId, StreamKey, UserId, command::StartRun, event::RunStatus};
+use tokio::sync::oneshot;
+
+use super::SessionWork;
+use crate::{
+    api::{Accepted, Refusal, SubmitError},
+    partition::{Proposal, ProposeError, Submission},
+    run::{Context, RunCommand},
+    run_actor::Entry,
+    session::{self, Fields, NewRun},
+};
+
+/// A run that somebody asks for.
+pub(super) struct Start {
+    pub(super) run_id: RunId,
+    pub(super) user_id: Option<UserId>,
+    pub(super) start: StartRun,
+    pub(super) consumed: Option<Offset>,
+}
+
+impl SessionWork {
+    pub(super) async fn start_run(
+        &mut self,
+        cause: &CommandId,
+        asked: Start,
+    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
+        let Start { run_id, user_id, start, consumed } = asked;
+        let partition = self.partition().clone();
+        let number = partition.lease.partition;
+        if let Some(known) = partition.states.run(&run_id)? {
+            if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
+                return Ok(Err(Refusal::RunNotFound.into()));
+            }
+            let receipt = self.propose(None, None, consumed, Vec::new()).await?;
+            return Ok(Ok(self.accepted(receipt, Some((run_id, known.progress.status)))));
+        }
+        if partition.states.was_taken(&run_id)? {
+            return Ok(Err(Refusal::RunNotFound.into()));
+        }
+        let session = partition.states.session(self.id())?;
+        let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
+        if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
+            let limit = partition.shared.settings.queue_depth_max;
+            return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
+        }
+        let version = start.agent.version();
+        let version_known = partition.states.agent(&version)?.is_some();
+        let context = Context { now: partition.shared.now(), agent: start.agent.clone() };
+        let new =
+            NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
+        let decided = session::start_run(&session, new, &context);
+        let outcome = match decided {
+            Ok(events) => {
+                let at = context.now;
+                let key = StreamKey::session(self.id());
+                let cause = Some(cause.clone());
+                partition.propose(|reply| Proposal { key, owner: user_id, cause, at, events, consumed, reply }).await
+            }
+            Err(refusal) => {
+                partition.shared.admission().release(number, &run_id);
+                return Ok(Err(refusal.into()));
+            }
+        };
+        match outcome {
+            Ok(receipt) => {
+                if begins {
+                    self.spawn(run_id.clone(), Entry::Begun).await?;
+                } else {
+                    self.stand_in_line_if_free()?;
+                }
+                let status = if begins { RunStatus::Running } else { RunStatus::Pending };
+                Ok(Ok(self.accepted(receipt, Some((run_id, status)))))
+            }
+            Err(ProposeError::Rejected(reason)) => {
+                partition.shared.admission().release(number, &run_id);
+                Ok(Err(Refusal::TooLarge(reason).into()))
+            }
+            Err(lost) => Err(lost.into()),
+        }
+    }
+
+    pub(super) async fn change(
+        &mut self,
+        cause: &CommandId,
+        user: Option<UserId>,
+        body: CommandBody,
+        consumed: Option<Offset>,
+    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
+        let session = self.partition().states.session(self.id())?;
+        let decided = match body {
+            CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
+                let fields = Fields { name, state, metadata, summary: None };
+                session::create(&session, &session_id, user.clone(), agent_id.as_ref(), fields)
+            }
+            CommandBody::UpdateSession { session_id, name, state, metadata, summary } => {
+                let fields = Fields { name, state, metadata, summary };
+                session::update(&session, &session_id, user.as_ref(), fields)
+            }
+            CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
+            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ResolveStep { .. } => {
+                Ok(Vec::new())
+            }
+        };
+        let events = match decided {
+            Ok(events) => events,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
+        match self.propose(Some(cause.clone()), user, consumed, events).await {
+            Ok(receipt) => Ok(Ok(self.accepted(receipt, None))),
+            Err(ProposeError::Rejected(reason)) => Ok(Err(Refusal::TooLarge(reason).into())),
+            Err(lost) => Err(lost.into()),
+        }
+    }
+
+    /// Stops every run first; the deletion is decided when the last one has ended.
+    pub(super) async fn delete(&mut self, submission: Submission) -> Result<(), ActorProcessingErr> {
+        if !self.is_visible(submission.command.user_id.as_ref())? {
+            let Submission { reply, consumed, .. } = submission;
+            return self.reply(reply, Err(Refusal::SessionNotFound.into()), consumed).await;
+        }
+        for run_id in self.partition().states.open_runs(self.id())? {
+            let (reply, _nobody) = oneshot::channel();
+            let what = RunCommand::Cancel { reason: Some("the session is deleted".into()), partial: None };
+            self.ask_run(submission.command.user_id.as_ref(), run_id, what, None, reply).await?;
+        }
+        self.deletion = Some(submission);
+        self.delete_if_quiet().await
+    }
+
+    pub(super) async fn delete_if_quiet(&mut self) -> Result<(), ActorProcessingErr> {
+        if self.deletion.is_none() || !self.partition().states.open_runs(self.id())?.is_empty() {
+            return Ok(());
+        }
+        if let Some(Submission { command, consumed, reply }) = self.deletion.take() {
+            let answer = self.change(&command.id, command.user_id, command.body, consumed).await?;
+            self.partition().shared.deleted.notify_one();
+            self.reply(reply, answer, consumed).await?;
+        }
+        while self.deletion.is_none()
+            && let Some(submission) = self.deferred.pop_front()
+        {
+            Box::pin(self.submit(submission)).await?;
+        }
+        Ok(())
+    }
+}
