@@ -1,1 +1,123 @@
-//! Placeholder until the tests of this kind are written.
+//! AgentOS's API as Agno's own Python client uses it: `client.py` speaks to `reenact serve` and checks what
+//! the client makes of the answers. What it checks, and what fails, is shown by the script itself.
+
+mod server;
+
+use std::{path::Path, process::Command, time::Duration};
+
+use reenact_tests::stub::{LedgerStub, Reply};
+use server::{Server, python};
+use tempfile::TempDir;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/client.py");
+
+/// Runs a check of the script against a server.
+fn satisfied(server: &Server, check: &str, arguments: &[&str]) {
+    let output = Command::new(python())
+        // Agno looks for settings in the environment: there are to be none.
+        .env_clear()
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args([SCRIPT, server.url(), check])
+        .args(arguments)
+        .output()
+        .expect("Python starts");
+    // The client only logs an event that it does not know and goes on, so silence is asked for too.
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.is_empty(), "`{check}` of Agno's client failed:\n{said}");
+}
+
+fn satisfied_by_the_built_in_agent(check: &str) {
+    let folder = TempDir::new().expect("a folder");
+    satisfied(&Server::start(folder.path()), check, &[]);
+}
+
+#[test]
+fn the_configuration_and_the_agents_are_found() {
+    satisfied_by_the_built_in_agent("discovery");
+}
+
+#[test]
+fn a_run_is_started_and_its_output_read() {
+    satisfied_by_the_built_in_agent("blocking_runs");
+}
+
+#[test]
+fn a_run_is_streamed_as_typed_events() {
+    satisfied_by_the_built_in_agent("streamed_runs");
+}
+
+#[test]
+fn files_go_there_and_come_back_as_agnos_media() {
+    satisfied_by_the_built_in_agent("media");
+}
+
+#[test]
+fn sessions_are_made_read_changed_and_deleted() {
+    satisfied_by_the_built_in_agent("sessions");
+}
+
+#[test]
+fn sessions_are_listed_page_by_page() {
+    satisfied_by_the_built_in_agent("pages");
+}
+
+#[test]
+fn a_run_is_cancelled() {
+    satisfied_by_the_built_in_agent("cancelling");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
+    satisfied_by_the_built_in_agent("nobody_there");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_decision_is_continued() {
+    let ledger = LedgerStub::start().await;
+    ledger.otherwise(Reply::raw(200, "text/plain", "never").delay(Duration::from_secs(3600)));
+    for (calls, how) in [(1, "blocking"), (2, "streaming")] {
+        let folder = TempDir::new().expect("a folder");
+        write_agent(folder.path(), &ledger.url("/refunds"));
+        let server = Server::start(folder.path());
+        let run = begin(&server).await;
+        ledger.wait_for(calls).await;
+        // Killed in the middle of a call that may have happened: nobody but a person can know.
+        drop(server);
+        let server = Server::start(folder.path());
+        paused(&server, &run).await;
+        satisfied(&server, "continued", &["shop", &run, "s", how]);
+    }
+}
+
+fn write_agent(folder: &Path, url: &str) {
+    let agent = format!(
+        "[model]\nprovider = \"demo\"\n[[tools]]\ntype = \"http\"\nname = \"refund\"\nurl = \"{url}\"\n\
+         method = \"POST\"\neffect = \"at_most_once\"\ndescription = \"Refunds.\"\n\
+         parameters = {{ type = \"object\", properties = {{}} }}\n"
+    );
+    std::fs::create_dir(folder.join("agents")).expect("the folder is writable");
+    std::fs::write(folder.join("agents/shop.toml"), agent).expect("the folder is writable");
+}
+
+async fn begin(server: &Server) -> String {
+    let form = [("message", "refund {}"), ("session_id", "s"), ("background", "true"), ("stream", "false")];
+    let form = form.iter().fold(reqwest::multipart::Form::new(), |form, (name, value)| form.text(*name, *value));
+    let request = reqwest::Client::new().post(format!("{}/agents/shop/runs", server.url())).multipart(form);
+    let ticket = request.send().await.expect("an answer").text().await.expect("a body");
+    let ticket: serde_json::Value = serde_json::from_str(&ticket).expect("JSON");
+    ticket["run_id"].as_str().unwrap_or_else(|| panic!("{ticket}")).to_owned()
+}
+
+async fn paused(server: &Server, run: &str) {
+    let url = format!("{}/runs/{run}", server.url());
+    let status = async {
+        loop {
+            let run = reqwest::get(&url).await.expect("an answer").text().await.expect("a body");
+            if run.contains("\"status\":\"PAUSED\"") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), status).await.expect("the run comes to wait");
+}

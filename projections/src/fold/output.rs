@@ -138,10 +138,38 @@ pub fn put_media(map: &mut Map<String, Value>, media: &[MediaRef], sounds: &str)
     }
 }
 
+/// The types that AgentOS's client takes for a file; with another one it refuses to read the whole run.
+const FILE_TYPES: [&str; 22] = [
+    "application/pdf",
+    "application/json",
+    "application/x-javascript",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/msword",
+    "application/vnd.ms-powerpoint",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-outlook",
+    "application/zip",
+    "message/rfc822",
+    "text/javascript",
+    "application/x-python",
+    "text/x-python",
+    "text/plain",
+    "text/html",
+    "text/css",
+    "text/markdown",
+    "text/csv",
+    "text/xml",
+    "text/rtf",
+];
+
 fn media_value(file: &MediaRef) -> Value {
     let mut map = Map::new();
     map.insert("id".to_owned(), json!(file.blob.sha256));
-    map.insert("mime_type".to_owned(), json!(file.mime));
+    if file.kind != MediaKind::File || FILE_TYPES.contains(&&*file.mime) {
+        map.insert("mime_type".to_owned(), json!(file.mime));
+    }
     if let Some((_, format)) = file.mime.split_once('/') {
         map.insert("format".to_owned(), json!(format));
     }
@@ -152,6 +180,24 @@ fn media_value(file: &MediaRef) -> Value {
         map.insert("name".to_owned(), json!(name));
         map.insert("filename".to_owned(), json!(name));
     }
-    map.insert("media_reference".to_owned(), blob_value(&file.blob));
+    map.insert("media_reference".to_owned(), media_reference(file));
     Value::Object(map)
+}
+
+/// AgentOS's `MediaReference`: where the bytes are, and what they are.
+fn media_reference(file: &MediaRef) -> Value {
+    let sha256 = &file.blob.sha256;
+    let mut reference = json!({
+        "media_id": sha256,
+        "storage_key": sha256,
+        "storage_backend": "reenact",
+        "content_hash": sha256,
+        "size": file.blob.bytes,
+        "mime_type": file.mime,
+        "media_type": file.kind,
+    });
+    if let Some(name) = &file.name {
+        reference["filename"] = json!(name);
+    }
+    reference
 }

@@ -48,6 +48,10 @@ fn execution(step: &StepView) -> Option<Value> {
         map.insert("tool_call_error".to_owned(), json!(error));
         map.insert("result".to_owned(), text_value(content));
     }
+    if step.doubt.is_some() {
+        // AgentOS's clients find by this what a paused run waits for.
+        map.insert("requires_confirmation".to_owned(), json!(true));
+    }
     map.insert("metrics".to_owned(), message_metrics(None, duration_ms(step), None));
     map.insert("created_at".to_owned(), json!(step.requested.seconds()));
     Some(Value::Object(map))

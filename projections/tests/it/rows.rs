@@ -172,6 +172,7 @@ fn a_paused_run_names_the_steps_in_doubt() {
     assert_eq!(data["status"], "PAUSED");
     let requirement = &data["requirements"][0];
     assert_eq!((&requirement["kind"], &requirement["step"]), (&json!("in_doubt"), &json!(0)));
+    assert_eq!(data["tools"][0]["requires_confirmation"], true);
     assert_eq!(requirement["tool_execution"]["tool_call_id"], "c1");
     assert_eq!(requirement["reason"], "the process ended");
 }
@@ -214,6 +215,24 @@ fn files_stand_with_whom_they_came_from() {
     assert_eq!(data["input"]["audios"][0]["id"], json!(BlobRef::of(b"sound").sha256));
     assert_eq!(data["images"][0]["id"], json!(BlobRef::of(b"out").sha256));
     assert_eq!(data["images"][0]["mime_type"], "image/png");
+    let reference = &data["images"][0]["media_reference"];
+    assert_eq!(reference["content_hash"], json!(BlobRef::of(b"out").sha256));
+    assert_eq!((&reference["media_type"], &reference["filename"]), (&json!("image"), &json!("a.png")));
+}
+
+#[test]
+fn a_file_type_that_agentos_does_not_know_stands_in_the_reference_only() {
+    let mut history = History::new(1);
+    history.create("s", None);
+    let mut event = queued("s", "r", 0, None, Text::inline("look"));
+    let file =
+        |mime: &str| MediaRef { kind: MediaKind::File, blob: BlobRef::of(b"words"), mime: mime.into(), name: None };
+    event.media = vec![file("application/pdf"), file("application/octet-stream")];
+    history.push(&session("s"), event);
+    let files = &data(&history)["input"]["files"];
+    assert_eq!(files[0]["mime_type"], "application/pdf");
+    assert_eq!(files[1]["mime_type"], Value::Null);
+    assert_eq!(files[1]["media_reference"]["mime_type"], "application/octet-stream");
 }
 
 #[test]

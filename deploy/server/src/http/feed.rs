@@ -18,8 +18,8 @@ use super::{
     state::{READ_WAIT, Services},
 };
 
-/// How often the views are asked whether they have reached the hub's first frame.
-const POLL: Duration = Duration::from_millis(10);
+/// How often the views are asked whether they have reached a frame of the hub.
+const POLL: Duration = Duration::from_millis(5);
 
 /// What [`Feed::next`] brings.
 #[derive(Debug)]
@@ -87,6 +87,12 @@ impl Feed {
         self.fold.status()
     }
 
+    /// The run.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        self.fold.run_id()
+    }
+
     /// The index of the last thing that was brought.
     #[must_use]
     pub fn last_index(&self) -> Option<u64> {
@@ -127,6 +133,27 @@ impl Feed {
             return Batch::Cut;
         }
         Batch::Frames(frames.iter().flat_map(|frame| self.fold.fold(frame)).collect())
+    }
+
+    /// Waits until reads see what was brought: nobody who was told of a run's end is to read that it goes on.
+    /// A run that was deleted meanwhile is not waited for.
+    ///
+    /// # Errors
+    /// When the views cannot be read or do not come that far in time.
+    pub async fn visible(&self, services: &Services, scope: &Scope) -> Result<(), ApiError> {
+        let (run, views) = (self.run_id(), &services.views);
+        let Some(last) = self.last_index() else { return Ok(()) };
+        // The acceptance is one of the things that are waited for: what is not there afterwards is gone.
+        services.caught_up(None).await?;
+        let before = (last >> DELTA_BITS).checked_sub(1);
+        let deadline = tokio::time::Instant::now() + READ_WAIT;
+        while views.run_events(scope, run, before).await?.is_empty() && views.run(scope, run).await?.is_some() {
+            if tokio::time::Instant::now() >= deadline {
+                return Err(ApiError::unavailable("the views are behind: read the run again", 1).named("views_lag"));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
     }
 
     /// Waits until the run ends or pauses; its status then.

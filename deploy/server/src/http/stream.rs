@@ -7,6 +7,7 @@ use axum::response::{
     sse::{self, KeepAlive, Sse},
 };
 use reenact_events::{Command, CommandBody, CommandId, RunId, SessionId, UserId};
+use reenact_projections::query::Scope;
 use serde_json::json;
 
 use super::{
@@ -65,22 +66,25 @@ impl Drop for CancelOnLeave {
 struct Reader {
     app: App,
     services: Arc<Services>,
+    scope: Scope,
     feed: Feed,
     guard: Option<CancelOnLeave>,
     ready: VecDeque<WireFrame>,
     over: bool,
+    visible: bool,
 }
 
 /// Streams `first`, then what the feed brings until the run ends or pauses.
 pub fn respond(
     app: App,
     services: Arc<Services>,
+    scope: Scope,
     feed: Feed,
     guard: Option<CancelOnLeave>,
     first: Vec<WireFrame>,
 ) -> Response {
     let over = !feed.goes_on();
-    let reader = Reader { app, services, feed, guard, ready: first.into(), over };
+    let reader = Reader { app, services, scope, feed, guard, ready: first.into(), over, visible: false };
     let events = futures::stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
@@ -91,6 +95,9 @@ pub fn respond(
 impl Reader {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
+            if self.over && !self.visible {
+                self.become_visible().await;
+            }
             if let Some(frame) = self.ready.pop_front() {
                 return Some(self.filled(frame).await.into_sse());
             }
@@ -99,6 +106,14 @@ impl Reader {
                 return None;
             }
             self.wait().await;
+        }
+    }
+
+    /// The end is told when it can be read everywhere. When it cannot in time, it is told all the same.
+    async fn become_visible(&mut self) {
+        self.visible = true;
+        if let Err(error) = self.feed.visible(&self.services, &self.scope).await {
+            tracing::warn!(?error, "the end of a stream is shown before the views have it");
         }
     }
 
@@ -133,7 +148,7 @@ impl Reader {
         let message = format!("{why}: resume with `last_event_index`");
         let status = self.feed.status().as_str();
         self.ready.push_back(WireFrame::control(name, json!({"status": status, "message": message})));
-        self.over = true;
+        (self.over, self.visible) = (true, true);
     }
 
     fn disarm(&mut self) {

@@ -108,6 +108,12 @@ impl Frames {
         self.status
     }
 
+    /// The run that is shown.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        &self.who.run_id
+    }
+
     /// The index of the last thing that was folded, sent or not.
     #[must_use]
     pub fn last_index(&self) -> Option<u64> {

@@ -103,10 +103,10 @@ pub async fn proceed(
         (seen.going_on(), Vec::new())
     };
     if stream {
-        return Ok((token, stream::respond(app, services, feed, None, first)).into_response());
+        return Ok((token, stream::respond(app, services, caller.scope, feed, None, first)).into_response());
     }
     read::settled(&app, &mut feed, &run_id).await?;
-    read::ended(&services, &caller.scope, &run_id, token).await
+    read::ended(&services, &caller.scope, &feed, token).await
 }
 
 fn not_waiting(status: RunStatus) -> ApiError {

@@ -1,7 +1,5 @@
 //! Reading runs of an agent: one, or all of a session.
 
-use std::time::Duration;
-
 use axum::{
     Json,
     extract::State,
@@ -21,10 +19,8 @@ use crate::http::{
     fields::{Fields, PathIds, Query},
     position::{After, Token},
     scope::caller,
-    state::{App, READ_WAIT, Ready, Services},
+    state::{App, Ready, Services},
 };
-
-const POLL: Duration = Duration::from_millis(5);
 
 /// One run of an agent.
 #[utoipa::path(
@@ -151,22 +147,13 @@ pub async fn settled(app: &App, feed: &mut Feed, run: &RunId) -> Result<(), ApiE
     }
 }
 
-/// The answer about a run that has ended or waits: its end is in the log, and soon in the views.
+/// The answer about a run that has ended or waits, as `feed` has brought it.
 ///
 /// # Errors
 /// When the views do not have it in time.
-pub async fn ended(services: &Services, scope: &Scope, run: &RunId, token: Token) -> Result<Response, ApiError> {
-    let deadline = tokio::time::Instant::now() + READ_WAIT;
-    loop {
-        let row = services.views.run(scope, run).await?;
-        let status = row.as_ref().map(|row| row.status);
-        let settled = status.is_some_and(|status| status.is_end() || status == RunStatus::Paused);
-        match row {
-            Some(row) if settled => return Ok((token, Json(output(services, row).await?)).into_response()),
-            _ if tokio::time::Instant::now() < deadline => tokio::time::sleep(POLL).await,
-            Some(_) => return Err(ApiError::unavailable("the views are behind: read the run again", 1)),
-            // It was deleted while it ran.
-            None => return Err(run_not_found()),
-        }
-    }
+pub async fn ended(services: &Services, scope: &Scope, feed: &Feed, token: Token) -> Result<Response, ApiError> {
+    feed.visible(services, scope).await?;
+    // It may have been deleted while it ran.
+    let row = services.views.run(scope, feed.run_id()).await?.ok_or_else(run_not_found)?;
+    Ok((token, Json(output(services, row).await?)).into_response())
 }

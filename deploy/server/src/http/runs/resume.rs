@@ -73,7 +73,7 @@ pub async fn resume(
         return Err(run_not_found());
     }
     let first = opening(&mut feed, &run_id, floor);
-    Ok((token, stream::respond(app, services, feed, None, first)).into_response())
+    Ok((token, stream::respond(app, services, caller.scope, feed, None, first)).into_response())
 }
 
 /// What the reader missed, between the control frames that announce it.

@@ -197,10 +197,10 @@ async fn begin(
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
     };
     if wish.stream {
-        return Ok((token, stream::respond(app, services, feed, guard, Vec::new())).into_response());
+        return Ok((token, stream::respond(app, services, caller.scope, feed, guard, Vec::new())).into_response());
     }
     read::settled(&app, &mut feed, &run_id).await?;
-    read::ended(&services, &caller.scope, &run_id, token).await
+    read::ended(&services, &caller.scope, &feed, token).await
 }
 
 /// Shows the run that the idempotency key stands for already.
@@ -222,8 +222,8 @@ async fn show_first(
     let mut feed = Feed::of_run(&services, &caller.scope, who, None).await?;
     if wish.stream {
         let backlog = feed.backlog();
-        return Ok((token, stream::respond(app, services, feed, None, backlog)).into_response());
+        return Ok((token, stream::respond(app, services, caller.scope, feed, None, backlog)).into_response());
     }
     read::settled(&app, &mut feed, &run_id).await?;
-    read::ended(&services, &caller.scope, &run_id, token).await
+    read::ended(&services, &caller.scope, &feed, token).await
 }
