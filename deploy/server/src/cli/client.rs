@@ -1,11 +1,30 @@
 //! Speaks to a running server, and says what to do when that does not work.
 
+use std::time::Duration;
+
 use anyhow::{Context, anyhow, bail};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use super::options::Server;
 use crate::progress;
+
+/// How long a server that is restoring is waited for, and how often it is asked.
+const RESTORING_WAIT: Duration = Duration::from_secs(60);
+const RESTORING_PAUSE: Duration = Duration::from_millis(250);
+
+/// A request that the server did not take.
+struct Refused {
+    /// Because it is not ready yet.
+    restoring: bool,
+    error: anyhow::Error,
+}
+
+impl Refused {
+    fn into_error(self) -> anyhow::Error {
+        self.error
+    }
+}
 
 /// A server.
 #[derive(Debug, Clone)]
@@ -23,7 +42,7 @@ impl Client {
             bail!("`{url}` is no address: say something like `--url http://127.0.0.1:7777`");
         }
         // No total time limit: a stream is as long as its run.
-        let http = reqwest::Client::builder().connect_timeout(std::time::Duration::from_secs(10));
+        let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(10));
         Ok(Self { http: http.build().context("HTTP cannot be set up")?, url, user: server.user.clone() })
     }
 
@@ -53,15 +72,30 @@ impl Client {
         self.user.as_deref()
     }
 
-    /// Sends; an answer that is not a success becomes an error with what the server said.
+    /// Sends; an answer that is not a success becomes an error with what the server said. A server that is
+    /// still restoring is waited for: it has taken nothing then, so asking again is harmless.
     pub(super) async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
-        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let deadline = tokio::time::Instant::now() + RESTORING_WAIT;
+        loop {
+            let again = request.try_clone().filter(|_| tokio::time::Instant::now() < deadline);
+            let Some(sent) = again else { return self.send_once(request).await.map_err(Refused::into_error) };
+            match self.send_once(sent).await {
+                Err(Refused { restoring: true, .. }) => tokio::time::sleep(RESTORING_PAUSE).await,
+                answer => return answer.map_err(Refused::into_error),
+            }
+        }
+    }
+
+    async fn send_once(&self, request: RequestBuilder) -> Result<Response, Refused> {
+        let sent = request.send().await;
+        let response = sent.map_err(|error| Refused { restoring: false, error: self.unreachable(error) })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let text = response.text().await.unwrap_or_default();
-        Err(anyhow!(refused(status, &text)))
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        Err(Refused { restoring: body["error_id"] == "not_ready", error: anyhow!(refused(status, &text)) })
     }
 
     /// Sends and reads the answer's JSON; tells that it waits when it does.
