@@ -1,0 +1,104 @@
+//! A stored shape cannot change in silence: bincode would read the old bytes as something else.
+
+use std::sync::Arc;
+
+use reenact_actors::{
+    keys::SHAPES,
+    run::{
+        Step, StepState,
+        state::{Origin, Progress},
+    },
+    session::SessionState,
+};
+use reenact_events::{
+    AgentId, BlobRef, MediaKind, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::Effect,
+    event::{Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+};
+use reenact_snapshots::codec;
+
+/// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
+/// change the text of its shape in `SHAPES`, and then the number here.
+const EXPECTED: u64 = 11_659_822_858_683_944_179;
+
+fn steps() -> Vec<Step> {
+    let blob = BlobRef::of(b"bytes");
+    let media =
+        MediaRef { kind: MediaKind::Image, blob: blob.clone(), mime: "image/png".into(), name: Some("a".into()) };
+    let call =
+        ToolCallRequest { id: "c".into(), name: "t".into(), arguments: Text::inline("{}"), refusal: Some("no".into()) };
+    let model = StepResult::Model {
+        text: Text::Blob(blob),
+        reasoning: Some(Text::inline("r")),
+        tool_calls: vec![call],
+        usage: Some(Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() }),
+        finish_reason: Some("stop".into()),
+        first_token_ms: Some(3),
+    };
+    let error = Failure { kind: "k".into(), message: "m".into(), status: Some(500) };
+    let tool = StepResult::Tool { content: Text::inline("x"), error: true, media: vec![media] };
+    let tool_call = StepCall::Tool {
+        call_id: "c".into(),
+        name: "t".into(),
+        arguments: Text::inline("{}"),
+        effect: Effect::AtMostOnce,
+    };
+    let states = [
+        StepState::Requested,
+        StepState::Waiting { retry_at: Timestamp(9), error: error.clone() },
+        StepState::InDoubt,
+        StepState::RetryAllowed,
+        StepState::Done(model),
+        StepState::Done(tool),
+        StepState::Failed(error),
+        StepState::Resolved(Resolution::Completed { value: Text::inline("v") }),
+        StepState::Resolved(Resolution::Fail),
+    ];
+    let step = |state| Step {
+        call: tool_call.clone(),
+        token: StepToken(uuid::Uuid::from_u128(7)),
+        attempt: 2,
+        failures: 1,
+        not_after: Timestamp(8),
+        state,
+    };
+    states.into_iter().map(step).collect()
+}
+
+#[test]
+fn a_changed_shape_has_a_changed_name() {
+    let origin = Origin {
+        run_id: RunId::trusted("r"),
+        session_id: SessionId::trusted("s"),
+        user_id: Some(UserId::trusted("u")),
+        run_index: 1,
+        agent_id: AgentId::trusted("a"),
+        agent_version: "v".into(),
+        input: Text::inline("hello"),
+        media: Vec::new(),
+        queued_at: Timestamp(5),
+    };
+    let progress = Progress {
+        status: RunStatus::Running,
+        started_at: Some(Timestamp(6)),
+        steps: 2,
+        turns: 1,
+        last_turn: Some(0),
+        open: 1,
+    };
+    let session = SessionState { exists: true, user_id: None, runs: 3, active: vec![RunId::trusted("r")], waiting: 4 };
+    let mut samples = vec![
+        codec::encode(&origin).expect("encodes"),
+        codec::encode(&progress).expect("encodes"),
+        codec::encode(&session).expect("encodes"),
+    ];
+    samples.extend(steps().iter().map(|step| codec::encode(step).expect("encodes")));
+    for (step, bytes) in steps().iter().zip(&samples[3..]) {
+        assert_eq!(&codec::decode::<Step>(bytes).expect("decodes"), step);
+    }
+    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let texts: Vec<Arc<str>> =
+        SHAPES.iter().map(|shape| (*shape).into()).chain(samples.iter().map(|b| hex(b).into())).collect();
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    assert_eq!(codec::fingerprint(&texts), EXPECTED, "a stored shape has changed, see `EXPECTED`");
+}
