@@ -8,6 +8,8 @@ mod a01_lost_run;
 mod a03_orderly_shutdown;
 mod a09_session_race;
 mod a12_growth;
+mod a20_text;
 mod support;
 mod sweep;
 mod worker;
+mod world;

@@ -3,9 +3,12 @@
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request},
-    http::{HeaderMap, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, HeaderValue,
+        header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+    },
 };
-
+use percent_encoding::percent_decode_str;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -85,8 +88,8 @@ async fn multipart(kind: &str, bytes: Bytes, limits: BodyLimits) -> Result<Form,
             return Err(ApiError::too_large(format!("the form has more than {PARTS_MAX} parts: send fewer")));
         }
         let name = part.name().unwrap_or_default().to_owned();
-        if part.file_name().is_some() {
-            files.push(upload(part, limits.file).await?);
+        if let Some(file) = file_name(&part)? {
+            files.push(upload(part, &file, limits.file).await?);
             continue;
         }
         let bytes = part.bytes().await.map_err(|error| broken(&error))?;
@@ -97,8 +100,26 @@ async fn multipart(kind: &str, bytes: Bytes, limits: BodyLimits) -> Result<Form,
     Ok(Form { fields: Fields::of_body(fields), files, room: None })
 }
 
-async fn upload(part: multer::Field<'_>, limit: usize) -> Result<Upload, ApiError> {
-    let name = part.file_name().map(str::to_owned).filter(|name| !name.is_empty());
+/// What the sender calls the file, if the part is one. The standard wants the name as it is, in UTF-8; some
+/// clients percent-encode it under `filename*` all the same.
+fn file_name(part: &multer::Field<'_>) -> Result<Option<String>, ApiError> {
+    let field = part.name().unwrap_or_default();
+    let head = part.headers().get(CONTENT_DISPOSITION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let head = std::str::from_utf8(head).map_err(|_| not_utf8(field))?;
+    if let Some(name) = part.file_name() {
+        return Ok(Some(name.to_owned()));
+    }
+    let Some((_, encoded)) = head.split_once("filename*=") else { return Ok(None) };
+    let encoded = encoded.split(';').next().unwrap_or_default().trim();
+    let (charset, rest) = encoded.split_once('\'').unwrap_or_default();
+    let name = rest.split_once('\'').map(|(_, name)| name).filter(|_| charset.eq_ignore_ascii_case("utf-8"));
+    let name = name.ok_or_else(|| malformed("a file's name under `filename*` must be written as `utf-8''NAME`"))?;
+    let name = percent_decode_str(name).decode_utf8().map_err(|_| not_utf8(field))?;
+    Ok(Some(name.into_owned()))
+}
+
+async fn upload(part: multer::Field<'_>, name: &str, limit: usize) -> Result<Upload, ApiError> {
+    let name = Some(name.to_owned()).filter(|name| !name.is_empty());
     let mime = part.content_type().map(|mime| mime.essence_str().to_owned());
     let bytes = part.bytes().await.map_err(|error| broken(&error))?;
     if bytes.len() > limit {
@@ -171,6 +192,22 @@ mod tests {
         assert_eq!(form.files[0].name.as_deref(), Some("../Zoë.png"));
         assert_eq!(form.files[0].mime.as_deref(), Some("image/png"));
         assert_eq!(&form.files[0].bytes[..], b"\x89PNG\r\n");
+    }
+
+    #[test]
+    fn a20_file_names_are_read_however_they_are_written() {
+        let named = |head: &[u8]| {
+            let body = [b"--B\r\ncontent-disposition: form-data; ", head, b"\r\n\r\nx\r\n--B--\r\n"].concat();
+            let form = form("multipart/form-data; boundary=B", &body).map_err(|error| error.status.as_u16())?;
+            Ok(form.files.into_iter().map(|file| file.name).collect::<Vec<_>>())
+        };
+        let zoe = Ok(vec![Some("Zoë;.png".to_owned())]);
+        assert_eq!(named("name=\"files\"; filename=\"Zoë;.png\"".as_bytes()), zoe);
+        assert_eq!(named(b"name=\"files\"; filename*=utf-8''Zo%C3%AB%3b.png"), zoe);
+        assert_eq!(named(b"name=\"files\"; filename=\"\""), Ok(vec![None]));
+        for bad in [b"filename=\"a\xff\"".as_slice(), b"filename*=utf-8''%ff", b"filename*=latin1''a", b"filename*=a"] {
+            assert_eq!(named(&[b"name=\"files\"; ", bad].concat()), Err(422));
+        }
     }
 
     #[test]

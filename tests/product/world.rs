@@ -1,0 +1,141 @@
+//! A deployment between a scripted model and a scripted tool.
+
+use std::{collections::BTreeMap, fs};
+
+use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
+use reqwest::{Method, header::CONTENT_TYPE};
+use serde_json::Value;
+
+use crate::support::{Answer, Product, agent_with_model};
+
+/// The boundary of forms that are written by hand.
+const BOUNDARY: &str = "between-the-parts";
+
+/// The product with agent `a`, whose tool `note` is the ledger.
+pub(crate) struct World {
+    pub(crate) model: ModelStub,
+    pub(crate) ledger: LedgerStub,
+    pub(crate) product: Product,
+}
+
+impl World {
+    /// A world whose agent's file holds `more` besides; its tool may be called again after a crash.
+    pub(crate) async fn with(more: &str) -> Self {
+        Self::set(more, |product| product).await
+    }
+
+    /// A world with settings of the program.
+    pub(crate) async fn set(more: &str, settings: impl FnOnce(Product) -> Product) -> Self {
+        let (model, ledger) = (ModelStub::start().await, LedgerStub::start().await);
+        let file = format!("{}{more}\n{}", agent_with_model(&model.base_url()), note(&ledger.url("/note")));
+        let product = settings(Product::new().agent("a", &file)).started().await;
+        Self { model, ledger, product }
+    }
+
+    /// Runs a message to its end, which must be a good one; the RunOutput.
+    pub(crate) async fn turn(&self, session: &str, message: &str) -> Value {
+        let run = self.product.turn("a", session, message).await;
+        assert_eq!(run["status"], "COMPLETED", "{run:#}");
+        run
+    }
+
+    /// Sends a form that no client would write.
+    pub(crate) async fn form_of(&self, parts: &[Part<'_>]) -> Answer {
+        let mut body = Vec::new();
+        for part in parts {
+            part.write(&mut body);
+        }
+        body.extend(format!("--{BOUNDARY}--\r\n").bytes());
+        let request = self.product.request(Method::POST, "/agents/a/runs").body(body);
+        Product::ask(request.header(CONTENT_TYPE, format!("multipart/form-data; boundary={BOUNDARY}"))).await
+    }
+
+    /// SIGKILL, everything but log and blobs thrown away, and a start.
+    pub(crate) async fn rebuild(&mut self) {
+        self.product.kill_hard();
+        let data = self.product.data();
+        fs::remove_dir_all(data.join("state")).expect("there is a state store");
+        for file in ["views.db", "views.db-wal", "views.db-shm"] {
+            // Which of them exist is SQLite's business.
+            fs::remove_file(data.join(file)).ok();
+        }
+        self.product.start().await;
+    }
+
+    /// All that can be read of these sessions.
+    pub(crate) async fn everything(&self, sessions: &[&str]) -> BTreeMap<String, Value> {
+        let mut read = BTreeMap::new();
+        let mut paths: Vec<_> = sessions.iter().map(|session| format!("/sessions/{session}")).collect();
+        paths.extend(sessions.iter().map(|session| format!("/sessions/{session}/runs")));
+        while let Some(path) = paths.pop() {
+            let answer = self.product.get(&path).await.expect(200).json();
+            let runs = answer.as_array().into_iter().flatten();
+            paths.extend(runs.map(|run| format!("/runs/{}", run["run_id"].as_str().expect("a run has an id"))));
+            read.insert(path, answer);
+        }
+        read
+    }
+
+    /// Checks that nothing of these sessions changes when all that can be rebuilt is, and that each goes on.
+    pub(crate) async fn survives_a_rebuild(&mut self, sessions: &[&str]) {
+        let before = self.everything(sessions).await;
+        self.rebuild().await;
+        let after = self.everything(sessions).await;
+        for (path, before) in &before {
+            assert_eq!(Some(before), after.get(path), "{path}");
+        }
+        for session in sessions {
+            self.turn(session, "go on").await;
+        }
+        self.all_requests_are_well_formed();
+    }
+
+    /// Checks every request that the model got so far.
+    pub(crate) fn all_requests_are_well_formed(&self) {
+        for request in self.model.requests() {
+            assert!(!request.messages().is_empty(), "a request is no JSON or empty: {}", request.body);
+            assert_eq!(request.malformed(), None, "{:#}", request.body["messages"]);
+        }
+    }
+}
+
+/// A part of a form, byte for byte.
+pub(crate) enum Part<'a> {
+    Field(&'a str, &'a [u8]),
+    File { name: &'a [u8], mime: &'a str, bytes: &'a [u8] },
+}
+
+impl Part<'_> {
+    fn write(&self, body: &mut Vec<u8>) {
+        body.extend(format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"").bytes());
+        let content = match self {
+            Self::Field(name, value) => {
+                body.extend(name.bytes());
+                body.extend(b"\"\r\n\r\n");
+                value
+            }
+            Self::File { name, mime, bytes } => {
+                body.extend(b"files\"; filename=\"");
+                body.extend(*name);
+                body.extend(format!("\"\r\ncontent-type: {mime}\r\n\r\n").bytes());
+                bytes
+            }
+        };
+        body.extend(*content);
+        body.extend(b"\r\n");
+    }
+}
+
+fn note(url: &str) -> String {
+    format!(
+        "[[tools]]\ntype = \"http\"\nname = \"note\"\nmethod = \"POST\"\nurl = \"{url}\"\neffect = \"idempotent\"\n\
+         timeout_s = 60\nparameters = {{ type = \"object\" }}\n"
+    )
+}
+
+/// A model's turn that calls `note` once with each of these arguments.
+pub(crate) fn notes(arguments: &[&str]) -> Reply {
+    let ids: Vec<_> = (0..arguments.len()).map(|at| format!("call-{at}")).collect();
+    let calls: Vec<_> = ids.iter().zip(arguments).map(|(id, arguments)| (id.as_str(), "note", *arguments)).collect();
+    Reply::calls(&calls)
+}
