@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{
     live::LiveHub,
-    partition::Partition,
+    partition::{Partition, PartitionMessage},
     run::{ReconcileAnswer, RunCommand, RunState, Step, history},
     run_actor::RunMessage,
     step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepContext, StepError, ToolCall, ToolReply},
@@ -105,11 +105,15 @@ async fn outcome(job: Job) -> RunCommand {
 async fn model(job: &Job) -> Result<StepResult, StepError> {
     let shared = &job.partition.shared;
     let origin = &job.run.origin;
-    let history = job
-        .partition
-        .states
-        .history(&origin.session_id, origin.run_index, job.agent.history_runs as usize)
-        .map_err(|error| passing("state_store", error.to_string()))?;
+    let history =
+        match job.partition.states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize) {
+            Ok(history) => history,
+            Err(error) => {
+                // Not the run's fault: the partition is restored anew, which ends this task and makes another.
+                job.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
+                std::future::pending().await
+            }
+        };
     let messages = history::messages(&job.agent, &history, &job.run);
     let call = ModelCall { agent: job.agent.clone(), messages, context: job.context() };
     let words = job

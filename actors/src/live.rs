@@ -81,7 +81,7 @@ struct Channels {
 }
 
 /// Ended runs whose frames are kept.
-const ENDED_MAX: usize = 1_000;
+const ENDED_MAX: usize = 256;
 
 impl Channels {
     fn channel(&mut self, run: &RunId) -> &mut Channel {

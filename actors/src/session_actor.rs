@@ -13,6 +13,7 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use reenact_events::{Command, CommandBody, Event, Offset, RunId, SessionId, StreamKey, UserId, event::RunStatus};
+use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -125,6 +126,9 @@ impl Actor for SessionActor {
         work: &mut SessionWork,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
+            if error.is::<StoreError>() {
+                return Err(error);
+            }
             let failed = work.runs.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
             let Some(run) = failed.map(|(run, _)| run.clone()) else { return Ok(()) };
             tracing::error!(%run, %error, "a run's actor failed, it is restarted from state");

@@ -10,6 +10,7 @@
 mod check;
 mod client;
 mod faults;
+mod flaky_store;
 mod ledger;
 mod shuffled;
 mod steps;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -17,6 +17,7 @@ use crate::{
     check::{self, Seen},
     client::{Client, Promises},
     faults::{Dice, Weather},
+    flaky_store::FlakyStore,
     ledger::{Ledger, MemoryBlobs},
     steps::SimulatedSteps,
     views::{self, SharedViews},
@@ -151,13 +152,14 @@ impl World {
     }
 
     fn tools(&self, log: &MemoryLog, panic_per_mille: u64) -> Tools {
-        let stores = self.stores.clone();
+        let (stores, weather, dice) = (self.stores.clone(), self.weather.clone(), self.dice.child());
         Tools {
             log: Arc::new(log.clone()),
             open_store: Arc::new(move |partition| {
                 let mut stores = stores.lock().expect("stores");
-                let store: Arc<dyn StateStore> = stores.entry(partition).or_default().clone();
-                Ok(store)
+                let inner = stores.entry(partition).or_default().clone();
+                let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));
+                Ok(Arc::new(FlakyStore { inner, weather, dice, broken }) as Arc<dyn StateStore>)
             }),
             blobs: self.blobs.clone(),
             steps: Arc::new(SimulatedSteps { dice: self.dice.child(), ledger: self.ledger.clone(), panic_per_mille }),

@@ -20,7 +20,7 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use reenact_events::{Command, Event, Lease, Offset, SessionId};
-use reenact_snapshots::Position;
+use reenact_snapshots::{Position, StoreError};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
@@ -45,6 +45,8 @@ pub enum PartitionMessage {
     Admit(SessionId),
     /// Let go of sessions that are idle.
     Sweep,
+    /// The state store cannot be used any more: the partition is restored anew.
+    StoreFailed(StoreError),
     #[doc(hidden)]
     CommitEnded(CommitEnded),
 }
@@ -213,6 +215,7 @@ impl Actor for PartitionActor {
             }
             PartitionMessage::Admit(session) => state.route(session, SessionMessage::Admit).await?,
             PartitionMessage::Sweep => state.sweep(),
+            PartitionMessage::StoreFailed(error) => return Err(error.into()),
             PartitionMessage::CommitEnded(CommitEnded(known)) => {
                 state.commit_ended(known)?;
                 state.commit_next()?;
@@ -229,6 +232,10 @@ impl Actor for PartitionActor {
         state: &mut PartitionState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
+            if error.is::<StoreError>() {
+                // No session's fault: what they all read is broken.
+                return Err(error);
+            }
             let failed = state.sessions.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
             let Some(session) = failed.map(|(session, _)| session.clone()) else { return Ok(()) };
             tracing::error!(%session, %error, "a session's actor failed, it is restarted from state");
