@@ -86,11 +86,6 @@ impl Product {
         self.folder.path().join("data")
     }
 
-    /// Where it lives.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// The program with its settings, in its folder, and nothing else of the environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(binary());
@@ -127,8 +122,13 @@ impl Product {
     /// Starts `reenact serve` and waits until it is ready.
     pub(crate) async fn start(&mut self) {
         self.spawn();
+        assert!(self.ready_or_ended().await, "it did not become ready:\n{}", self.heard.text());
+    }
+
+    /// Waits until it is ready; false when it ended before it was.
+    pub(crate) async fn ready_or_ended(&self) -> bool {
         let ready = tokio::time::timeout(PATIENCE, self.up().ready()).await;
-        assert!(ready == Ok(true), "it did not become ready:\n{}", self.heard.text());
+        ready.unwrap_or_else(|_| panic!("it neither serves nor ends:\n{}", self.heard.text()))
     }
 
     /// A started deployment.

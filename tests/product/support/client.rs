@@ -81,9 +81,10 @@ impl Product {
         self.request(Method::POST, path).multipart(fields.iter().fold(multipart::Form::new(), add))
     }
 
-    /// Sends a form.
+    /// Sends a form; without fields there is no body at all.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        Self::ask(self.form(path, fields)).await
+        let nothing = fields.is_empty();
+        Self::ask(if nothing { self.request(Method::POST, path) } else { self.form(path, fields) }).await
     }
 
     /// The form of a run that nobody waits for.

@@ -1,0 +1,152 @@
+//! What cannot be served is refused at the start: exit status 1, one clear message, and nothing changed.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use rand::Rng;
+
+use crate::{
+    lost_stores::{everything, files},
+    support::{PATIENCE, Product, dice},
+};
+
+/// Stands in an event of the log, so that the event can be found in the file.
+const MARK: &str = "MARKED MESSAGE";
+/// Single bytes that are changed, each in a log of its own.
+const FLIPS: usize = 24;
+
+/// Starts it and expects it to refuse; what it says.
+async fn refused(product: &mut Product) -> String {
+    let heard = product.said().len();
+    product.spawn();
+    let status = product.ended(PATIENCE).await;
+    let said = product.said().split_off(heard);
+    assert_eq!(status.code(), Some(1), "{said}");
+    let errors: Vec<_> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "one message: {said}");
+    assert!(!said.contains(" ERROR ") && !said.contains(" WARN "), "nothing beside it: {said}");
+    errors[0].to_owned()
+}
+
+type Contents = BTreeMap<PathBuf, Vec<u8>>;
+
+/// The files of a folder with what is in them.
+fn contents(folder: &Path) -> Contents {
+    files(folder).into_iter().map(|file| (file.clone(), std::fs::read(file).expect("it can be read"))).collect()
+}
+
+/// Puts a folder's files back to what they were.
+fn put_back(folder: &Path, contents: &Contents) {
+    std::fs::remove_dir_all(folder).expect("it can be deleted");
+    for (file, bytes) in contents {
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("it can be made");
+        std::fs::write(file, bytes).expect("it can be written");
+    }
+}
+
+/// A deployment that was stopped in order after a message.
+async fn stopped() -> Product {
+    let mut product = Product::new().started().await;
+    assert_eq!(product.turn("demo", "s", MARK).await["status"], "COMPLETED");
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+    product
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_or_agents_that_cannot_be_read_are_told_before_anything_is_made() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound");
+    let mut product = Product::new().set("REENACT_LISTEN", address);
+    let told = refused(&mut product).await;
+    assert!(told.contains(&format!("cannot listen on `{address}`")) && told.contains("--listen"), "{told}");
+    assert!(!product.data().exists());
+
+    for (broken, wanted) in [
+        ("id = \"a\"\nmodel = 5\n", "a.toml"),
+        ("[model]\nprovider = \"demo\"\ncolour = \"red\"\n", "colour"),
+        ("\u{0}", "a.toml"),
+    ] {
+        let mut product = Product::new().agent("a", broken);
+        let told = refused(&mut product).await;
+        assert!(told.contains("agents") && product.said().contains(wanted), "{}", product.said());
+        assert!(!product.data().exists());
+    }
+}
+
+#[tokio::test]
+async fn a_data_directory_has_one_process_and_the_second_says_who_has_it() {
+    let mut first = Product::new().started().await;
+    first.turn("demo", "s", MARK).await;
+    let mut second = Product::new().set("REENACT_DATA", first.data().display());
+    let told = refused(&mut second).await;
+    assert!(told.contains(&format!("in use by process {}", first.pid())), "{told}");
+    assert_eq!(first.turn("demo", "s", "still there?").await["status"], "COMPLETED");
+    // The one that was killed leaves nothing that would keep its successor out.
+    first.kill_hard();
+    second.start().await;
+    assert_eq!(second.get("/runs").await.expect(200).json()["meta"]["total_count"], 2);
+}
+
+#[tokio::test]
+async fn a_log_that_is_damaged_foreign_or_cut_is_refused_and_left_as_it_is() {
+    let mut product = stopped().await;
+    let log = product.data().join("log/log.db");
+    let whole = contents(&product.data());
+    let bytes = &whole[&log];
+    let marked: Vec<_> = bytes.windows(MARK.len()).enumerate().filter(|(_, found)| *found == MARK.as_bytes()).collect();
+    assert!(!marked.is_empty());
+    let mut flipped = bytes.clone();
+    marked.iter().for_each(|(at, _)| flipped[*at] ^= 1);
+    for (what, damage, wanted) in [
+        ("an event", flipped, "is damaged"),
+        ("the end", bytes[..bytes.len() / 2].to_vec(), "is damaged"),
+        ("the beginning", [&[0; 512], &bytes[512..]].concat(), "is not a log of reenact"),
+        ("everything", b"something else".to_vec(), "is not a log of reenact"),
+    ] {
+        put_back(&product.data(), &whole);
+        std::fs::write(&log, &damage).expect("it can be written");
+        let before = contents(&product.data());
+        let told = refused(&mut product).await;
+        assert!(told.contains(wanted) && told.contains("log.db"), "{what}: {told}");
+        let mut changed = contents(&product.data());
+        changed.retain(|file, bytes| before.get(file) != Some(bytes));
+        assert!(changed.is_empty(), "{what} is damaged, and these changed: {:?}", changed.keys());
+    }
+}
+
+#[tokio::test]
+async fn a_changed_byte_of_the_log_is_refused_or_changes_nothing_that_is_read() {
+    let mut dice = dice("refused_starts");
+    let mut product = stopped().await;
+    let log = product.data().join("log/log.db");
+    product.start().await;
+    let before = everything(&product).await;
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+    let whole = contents(&product.data());
+    let (mut refusals, mut harmless) = (0, 0);
+    for _ in 0..FLIPS {
+        put_back(&product.data(), &whole);
+        std::fs::remove_dir_all(product.data().join("state")).expect("it can be deleted");
+        let mut bytes = whole[&log].clone();
+        let (at, bit) = (dice.random_range(0..bytes.len()), dice.random_range(0..8));
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&log, bytes).expect("it can be written");
+        let heard = product.said().len();
+        product.spawn();
+        if product.ready_or_ended().await {
+            harmless += 1;
+            assert_eq!(everything(&product).await, before, "bit {bit} of byte {at} was changed");
+            product.kill_hard();
+        } else {
+            refusals += 1;
+            assert_eq!(product.ended(PATIENCE).await.code(), Some(1));
+            let said = product.said().split_off(heard);
+            assert!(said.contains("log.db"), "bit {bit} of byte {at} was changed: {said}");
+        }
+    }
+    println!("{refusals} changes were refused, {harmless} were harmless");
+}
