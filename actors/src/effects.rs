@@ -8,8 +8,9 @@ use std::{
 
 use futures::FutureExt;
 use reenact_events::{
-    BlobError, RunId, Text,
+    BlobError, Blobs, RunId, Text,
     agent::AgentSpec,
+    content::INLINE_BYTES_MAX,
     event::{Failure, StepCall, StepResult, ToolCallRequest},
 };
 use tokio::time::MissedTickBehavior;
@@ -26,6 +27,8 @@ use crate::{
 const FLUSH_MS: u64 = 30;
 /// or when so many bytes have come.
 const FLUSH_BYTES: usize = 256;
+/// Arguments of one turn stand inline up to this many bytes together: they share an event.
+const ARGUMENTS_INLINE_BYTES_MAX: usize = 128 * 1024;
 
 /// An attempt to be made.
 pub(crate) struct Job {
@@ -146,13 +149,14 @@ async fn showing<T>(asked: impl Future<Output = T>, words: &Words) -> T {
 async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
     let tools = &job.partition.shared.tools;
     let mut tool_calls = Vec::with_capacity(reply.tool_calls.len());
+    let mut room = ARGUMENTS_INLINE_BYTES_MAX;
     for call in &reply.tool_calls {
         let checked = job.agent.tool(&call.name).map(|tool| tools.steps.check_arguments(tool, &call.arguments));
         let refusal = checked.and_then(Result::err).map(Into::into);
         tool_calls.push(ToolCallRequest {
             id: call.id.as_str().into(),
             name: call.name.as_str().into(),
-            arguments: Text::keep(&call.arguments, &*tools.blobs).await?,
+            arguments: arguments(&call.arguments, &mut room, &*tools.blobs).await?,
             refusal,
         });
     }
@@ -168,6 +172,17 @@ async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
         finish_reason: reply.finish_reason.map(Into::into),
         first_token_ms: reply.first_token_ms,
     })
+}
+
+/// Arguments inline while there is room for them in their turn's event, else stored apart.
+async fn arguments(text: &str, room: &mut usize, blobs: &dyn Blobs) -> Result<Text, BlobError> {
+    match room.checked_sub(text.len()) {
+        Some(left) if text.len() <= INLINE_BYTES_MAX => {
+            *room = left;
+            Ok(Text::inline(text))
+        }
+        _ => blobs.put(text.as_bytes().to_vec().into()).await.map(Text::Blob),
+    }
 }
 
 async fn tool_call(job: &Job, name: &str, arguments: &Text) -> Result<ToolCall, StepResult> {

@@ -9,6 +9,7 @@ mod a03_orderly_shutdown;
 mod a09_session_race;
 mod a12_growth;
 mod a20_text;
+mod a21_large_payload;
 mod lost_stores;
 mod refused_starts;
 mod support;

@@ -10,7 +10,7 @@ use std::{
 use axum::{
     Router,
     body::Bytes,
-    extract::State,
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, Method, Uri},
     response::Response,
 };
@@ -62,7 +62,7 @@ impl Server {
     pub(super) async fn start(otherwise: Reply) -> Self {
         let script = Script { otherwise, ..Script::default() };
         let shared = Arc::new(Shared { script: Mutex::new(script), count: watch::Sender::new(0) });
-        let app = Router::new().fallback(answer).with_state(shared.clone());
+        let app = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(shared.clone());
         // Without a socket there is no test.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("the socket is bound");
