@@ -73,6 +73,8 @@ pub enum SubmitError {
 pub struct Readiness {
     /// Why it does not; empty when it does.
     pub reasons: Vec<String>,
+    /// What is stored and cannot be read, if that is why: waiting does not help.
+    pub damage: Option<String>,
 }
 
 impl Readiness {

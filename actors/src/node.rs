@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::{
     api::{Accepted, Readiness, SubmitError},
     live::LiveHub,
-    partition::{self, AbortOnDrop, PartitionActor, PartitionMessage, Restored, Submission},
+    partition::{self, AbortOnDrop, PartitionActor, PartitionMessage, RestoreError, Restored, Submission},
     shared::{Settings, Shared, Tools},
 };
 
@@ -150,7 +150,7 @@ async fn sweep_blobs(shared: Arc<Shared>) {
 enum NodeMessage {
     Restore(PartitionId),
     Restored(PartitionId, Restored),
-    Failed(PartitionId, String),
+    Failed(PartitionId, RestoreError),
 }
 
 struct NodeActor;
@@ -196,7 +196,7 @@ impl Actor for NodeActor {
         match message {
             NodeMessage::Restore(number) => state.restore(number),
             NodeMessage::Restored(number, restored) => state.serve(number, restored).await,
-            NodeMessage::Failed(number, why) => state.again_later(number, &why),
+            NodeMessage::Failed(number, error) => state.failed(number, &error),
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl NodeState {
         tokio::spawn(async move {
             let message = match partition::restore(&shared, number).await {
                 Ok(restored) => NodeMessage::Restored(number, restored),
-                Err(error) => NodeMessage::Failed(number, chain(&error)),
+                Err(error) => NodeMessage::Failed(number, error),
             };
             // The node may have stopped meanwhile.
             myself.cast(message).unwrap_or_default();
@@ -246,6 +246,16 @@ impl NodeState {
             }
             Err(error) => self.again_later(number, &error.to_string()),
         }
+    }
+
+    /// A claim is an event, so what cannot be read is not claimed over and over.
+    fn failed(&mut self, number: PartitionId, error: &RestoreError) {
+        let why = chain(error);
+        if !error.is_final() {
+            return self.again_later(number, &why);
+        }
+        tracing::error!(partition = number.0, %why, "a partition is not served until its log has been seen to");
+        self.shared.damaged(number, why);
     }
 
     fn again_later(&mut self, number: PartitionId, why: &str) {

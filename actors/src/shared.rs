@@ -88,6 +88,7 @@ struct Places {
     actors: BTreeMap<PartitionId, ActorRef<PartitionMessage>>,
     states: BTreeMap<PartitionId, Arc<States>>,
     troubles: BTreeMap<PartitionId, String>,
+    damage: Option<String>,
 }
 
 impl Shared {
@@ -148,6 +149,12 @@ impl Shared {
         self.admission().forget(partition);
     }
 
+    /// The partition cannot be served before somebody has seen to its log.
+    pub fn damaged(&self, partition: PartitionId, what: String) {
+        self.places().damage = Some(what.clone());
+        self.left(partition, what);
+    }
+
     /// The partition is served, but something is wrong, or nothing is any more.
     pub fn trouble(&self, partition: PartitionId, what: Option<String>) {
         let mut places = self.places();
@@ -176,7 +183,7 @@ impl Shared {
         let places = self.places();
         let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
-        Readiness { reasons: closing.into_iter().chain(troubles).collect() }
+        Readiness { reasons: closing.into_iter().chain(troubles).collect(), damage: places.damage.clone() }
     }
 
     /// Whether any session refers to the blob. Without all partitions nobody knows: then it is taken to be so.

@@ -24,7 +24,7 @@ const LARGE_BYTES: usize = 100_000;
 
 /// What happens to the data directory while nobody is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
+pub(crate) enum Loss {
     State,
     Views,
     Both,
@@ -49,7 +49,7 @@ impl Loss {
         Self::ALL[dice.random_range(0..Self::ALL.len())]
     }
 
-    fn happen(self, data: &Path) {
+    pub(crate) fn happen(self, data: &Path) {
         let views = || files(data).into_iter().filter(|file| name(file).starts_with("views.db"));
         let remove = |file: PathBuf| std::fs::remove_file(file).expect("it can be deleted");
         match self {
@@ -212,6 +212,12 @@ async fn stores_that_are_lost_in_the_middle_of_runs_change_nothing_about_how_the
         let loss = Loss::random(&mut dice);
         println!("life {life} ends with {loss:?}");
         loss.happen(&product.data());
+        // Half of the starts do not come to their end either.
+        if dice.random_bool(0.5) {
+            product.spawn();
+            tokio::time::sleep(moment(&mut dice)).await;
+            product.kill_hard();
+        }
         product.start().await;
     }
     for (run, decisions) in &mut runs {

@@ -8,7 +8,7 @@ use std::{
 use rand::Rng;
 
 use crate::{
-    lost_stores::{everything, files},
+    lost_stores::{Loss, everything, files},
     support::{PATIENCE, Product, dice},
 };
 
@@ -44,6 +44,15 @@ fn put_back(folder: &Path, contents: &Contents) {
         std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("it can be made");
         std::fs::write(file, bytes).expect("it can be written");
     }
+}
+
+/// A log's bytes with one bit changed wherever the marked message is.
+fn marks_changed(bytes: &[u8]) -> Vec<u8> {
+    let marked: Vec<_> = bytes.windows(MARK.len()).enumerate().filter(|(_, found)| *found == MARK.as_bytes()).collect();
+    assert!(!marked.is_empty());
+    let mut changed = bytes.to_vec();
+    marked.iter().for_each(|(at, _)| changed[*at] ^= 1);
+    changed
 }
 
 /// A deployment that was stopped in order after a message.
@@ -96,12 +105,8 @@ async fn a_log_that_is_damaged_foreign_or_cut_is_refused_and_left_as_it_is() {
     let log = product.data().join("log/log.db");
     let whole = contents(&product.data());
     let bytes = &whole[&log];
-    let marked: Vec<_> = bytes.windows(MARK.len()).enumerate().filter(|(_, found)| *found == MARK.as_bytes()).collect();
-    assert!(!marked.is_empty());
-    let mut flipped = bytes.clone();
-    marked.iter().for_each(|(at, _)| flipped[*at] ^= 1);
     for (what, damage, wanted) in [
-        ("an event", flipped, "is damaged"),
+        ("an event", marks_changed(bytes), "is damaged"),
         ("the end", bytes[..bytes.len() / 2].to_vec(), "is damaged"),
         ("the beginning", [&[0; 512], &bytes[512..]].concat(), "is not a log of reenact"),
         ("everything", b"something else".to_vec(), "is not a log of reenact"),
@@ -114,6 +119,35 @@ async fn a_log_that_is_damaged_foreign_or_cut_is_refused_and_left_as_it_is() {
         let mut changed = contents(&product.data());
         changed.retain(|file, bytes| before.get(file) != Some(bytes));
         assert!(changed.is_empty(), "{what} is damaged, and these changed: {:?}", changed.keys());
+    }
+}
+
+#[tokio::test]
+async fn damage_that_is_met_while_everything_is_folded_again_ends_the_start() {
+    let mut product = Product::new().started().await;
+    product.turn("demo", "s", MARK).await;
+    // The end of the log is always looked at: the damage is to be before it.
+    for _ in 0..20 {
+        product.turn("demo", "s", "hello").await;
+    }
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+    let log = product.data().join("log/log.db");
+    std::fs::write(&log, marks_changed(&contents(&product.data())[&log])).expect("it can be written");
+    for loss in [Loss::State, Loss::Views, Loss::Both] {
+        // What was folded before the damage is still there, and goes on.
+        product.start().await;
+        assert_eq!(product.turn("demo", "s", "hello").await["status"], "COMPLETED");
+        product.term();
+        assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+        let whole = contents(&product.data());
+        loss.happen(&product.data());
+        product.spawn();
+        assert_eq!(product.ended(PATIENCE).await.code(), Some(1), "after {loss:?}");
+        let said = product.said();
+        let told = said.lines().rfind(|line| line.starts_with("error: ")).expect("it says why");
+        assert!(told.contains("is damaged in partition 0 at offset") && told.contains("from a backup"), "{told}");
+        put_back(&product.data(), &whole);
     }
 }
 

@@ -35,6 +35,14 @@ pub enum RestoreError {
     },
 }
 
+impl RestoreError {
+    /// Whether it is no use to try again: what is stored cannot be read.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Event { .. } | Self::Log(LogError::Damaged { .. }))
+    }
+}
+
 /// A partition that is owned and up to date.
 pub struct Restored {
     pub(super) lease: Lease,

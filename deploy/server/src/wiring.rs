@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_embedded::{EmbeddedLog, Options, Reader};
-use reenact_events::{Blobs, Clock, EventLog, NodeId, Offset, PartitionId, agent::AgentSpec};
+use reenact_events::{Blobs, Clock, EventLog, LogError, NodeId, Offset, PartitionId, agent::AgentSpec};
 use reenact_projections::{Progress, ViewError, Views};
 use reenact_snapshots::{SledStore, StateStore, codec};
 use tokio::task::JoinSet;
@@ -66,7 +66,7 @@ pub fn app(config: &Config, agents: Vec<AgentSpec>) -> App {
 pub struct Deployment {
     node: Node,
     // Dropped last, in this order: nobody follows a log that is closed.
-    follow: JoinSet<()>,
+    follow: JoinSet<ViewError>,
 }
 
 /// Opens the data directory, starts the node and the views, and opens `app` when both have caught up with
@@ -82,7 +82,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
         blocking(move || Views::open(&path, log_id, partitions)).await??
     };
-    let follow = follow(app, &views, &log);
+    let mut follow = follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
     let tools = Tools {
         log: log.clone(),
@@ -98,7 +98,14 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         ..Settings::of(NodeId::trusted(&config.node))
     };
     let node = NodeHandle::start(tools, settings).await.context("the node cannot be started")?;
-    caught_up(app, &node, &views, &log_folder(&config.data)).await?;
+    let log_folder = log_folder(&config.data);
+    tokio::select! {
+        biased;
+        damage = damage(&node, &mut follow) => {
+            bail!("{damage}: restore `{}` from a backup", log_folder.display());
+        }
+        caught_up = caught_up(app, &node, &views, &log_folder) => caught_up?,
+    }
     app.restored(Services::new(node.clone(), views, blobs, log.log_id()));
     Ok(Deployment { node, follow })
 }
@@ -136,7 +143,7 @@ fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
     })
 }
 
-fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<()> {
+fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<ViewError> {
     let mut tasks = JoinSet::new();
     for partition in (0..log.partitions()).map(PartitionId) {
         tasks.spawn(follow_for_ever(app.clone(), views.clone(), log.clone(), partition));
@@ -144,15 +151,19 @@ fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<()> {
     tasks
 }
 
-/// Keeps a partition's views following, whatever stops them for a while.
-async fn follow_for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: PartitionId) {
+/// Keeps a partition's views following, whatever stops them for a while; what stopped them for good.
+async fn follow_for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: PartitionId) -> ViewError {
     let mut pause = FOLLOW_PAUSE.0;
     loop {
         let began = views.position(partition);
         let stage = |progress: Progress| app.stage(&catching_up(progress));
         let error = views.follow(log.clone(), partition, stage).await;
         if matches!(error, ViewError::Closed) {
-            return;
+            return error;
+        }
+        if matches!(error, ViewError::Log(LogError::Damaged { .. })) {
+            tracing::error!(%partition, %error, "the views stopped for good");
+            return error;
         }
         if views.position(partition) != began {
             pause = FOLLOW_PAUSE.0;
@@ -167,6 +178,19 @@ async fn follow_for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partiti
 fn catching_up(progress: Progress) -> String {
     let Progress { partition, position, end, events_per_s, .. } = progress;
     format!("the views of partition {partition} are at offset {position} of {end} ({events_per_s:.0} events/s)")
+}
+
+/// Waits until something stored turns out not to be readable: then there is nothing else to wait for.
+async fn damage(node: &Node, follow: &mut JoinSet<ViewError>) -> String {
+    loop {
+        if let Some(damage) = node.readiness().damage {
+            return damage;
+        }
+        tokio::select! {
+            Some(Ok(error)) = follow.join_next() => return error.to_string(),
+            () = tokio::time::sleep(POLL) => {}
+        }
+    }
 }
 
 /// Waits until the node owns its partitions and reads see everything that was in the log by then.
