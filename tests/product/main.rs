@@ -10,6 +10,7 @@ mod a09_session_race;
 mod a12_growth;
 mod a20_text;
 mod a21_large_payload;
+mod a22_media;
 mod lost_stores;
 mod refused_starts;
 mod support;
