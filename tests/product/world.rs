@@ -11,7 +11,8 @@ use crate::support::{Answer, Product, agent_with_model};
 /// The boundary of forms that are written by hand.
 const BOUNDARY: &str = "between-the-parts";
 
-/// The product with agent `a`, whose tool `note` is the ledger.
+/// The product with agent `a`, whose tools are the ledger: `note` may be called again after a crash, `once`
+/// declares nothing.
 pub(crate) struct World {
     pub(crate) model: ModelStub,
     pub(crate) ledger: LedgerStub,
@@ -19,7 +20,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world whose agent's file holds `more` besides; its tool may be called again after a crash.
+    /// A world whose agent's file holds `more` besides.
     pub(crate) async fn with(more: &str) -> Self {
         Self::set(more, |product| product).await
     }
@@ -27,7 +28,8 @@ impl World {
     /// A world with settings of the program.
     pub(crate) async fn set(more: &str, settings: impl FnOnce(Product) -> Product) -> Self {
         let (model, ledger) = (ModelStub::start().await, LedgerStub::start().await);
-        let file = format!("{}{more}\n{}", agent_with_model(&model.base_url()), note(&ledger.url("/note")));
+        let tools = tool("note", "effect = \"idempotent\"", &ledger) + &tool("once", "", &ledger);
+        let file = format!("{}{more}\n{tools}", agent_with_model(&model.base_url()));
         let product = settings(Product::new().agent("a", &file)).started().await;
         Self { model, ledger, product }
     }
@@ -126,9 +128,10 @@ impl Part<'_> {
     }
 }
 
-fn note(url: &str) -> String {
+fn tool(name: &str, effect: &str, ledger: &LedgerStub) -> String {
+    let url = ledger.url(&format!("/{name}"));
     format!(
-        "[[tools]]\ntype = \"http\"\nname = \"note\"\nmethod = \"POST\"\nurl = \"{url}\"\neffect = \"idempotent\"\n\
+        "[[tools]]\ntype = \"http\"\nname = \"{name}\"\nmethod = \"POST\"\nurl = \"{url}\"\n{effect}\n\
          timeout_s = 60\nparameters = {{ type = \"object\" }}\n"
     )
 }
