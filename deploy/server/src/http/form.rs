@@ -59,9 +59,12 @@ async fn read(headers: &HeaderMap, bytes: Bytes, limits: BodyLimits) -> Result<F
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
+        // Some clients write a form without fields as nothing at all.
+        "" | "multipart/form-data" if bytes.is_empty() => {
+            Ok(Form { fields: Fields::of_body(Vec::new()), files: Vec::new(), room: None })
+        }
         "multipart/form-data" => multipart(kind, bytes, limits).await,
         "application/x-www-form-urlencoded" => urlencoded(&bytes, limits),
-        "" if bytes.is_empty() => Ok(Form { fields: Fields::of_body(Vec::new()), files: Vec::new(), room: None }),
         _ => Err(malformed(
             "send the fields as `multipart/form-data` or `application/x-www-form-urlencoded`; \
              the content type says something else",
@@ -180,6 +183,9 @@ mod tests {
     fn both_kinds_of_form_are_read() {
         let encoded = form("application/x-www-form-urlencoded", b"message=a+%26+b%00&stream=false").unwrap();
         assert_eq!(encoded.fields.text("message"), Some("a & b\0"));
+        for nothing in [b"".as_slice(), b"--B--\r\n"] {
+            assert_eq!(form("multipart/form-data; boundary=B", nothing).unwrap().fields.pairs().count(), 0);
+        }
         let multi = form("multipart/form-data; boundary=B", &part("name=\"message\"", b"a & b\0")).unwrap();
         assert_eq!(multi.fields.text("message"), Some("a & b\0"));
     }

@@ -33,7 +33,7 @@ use crate::http::{
         ("created_after" = Option<i64>, Query, description = "Accepted at or after, epoch seconds"),
         ("created_before" = Option<i64>, Query, description = "Accepted at or before, epoch seconds"),
         ("limit" = Option<u64>, Query, description = "Ours: only so many, newest first; without it all, oldest first"),
-        ("page" = Option<u64>, Query, description = "Ours: which page, from 1, with `limit`"),
+        ("page" = Option<u64>, Query, description = "Ours: which page, from 1, of `limit` runs, default 20"),
     ),
     responses(
         (status = 200, description = "The runs", body = Vec<RunSchema>),
@@ -127,7 +127,8 @@ async fn rows(
         created_before: query.number("created_before", any)?,
         ..RunFilter::default()
     };
-    let paging = query.text("limit").is_some().then(|| paging(query)).transpose()?;
+    let paged = ["limit", "page"].iter().any(|name| query.text(name).is_some());
+    let paging = paged.then(|| paging(query)).transpose()?;
     let token = services.caught_up(after).await?;
     find(services, &caller.scope, &session, kind).await?;
     let Some(statuses) = statuses else { return Ok((token, Vec::new())) };
