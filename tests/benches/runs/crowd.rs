@@ -1,0 +1,129 @@
+//! Very many sessions that nobody talks to: what they cost in memory, and how long a start takes with them.
+
+use std::{hint::black_box, path::Path, time::Instant};
+
+use futures::{StreamExt, stream};
+use reenact_events::{EventLog, Offset};
+
+use crate::{
+    Figures,
+    client::{Client, session_name},
+    deployment::{Deployment, PARTITION, bench, open_log, open_state},
+    line, median, part,
+    steps::{ASK, HOLD},
+};
+
+const KNOWN: usize = 100_000;
+const ACTIVE: usize = 1_000;
+const AT_A_TIME: usize = 256;
+/// Sessions are let go soon, so that a process of seconds shows what one of days looks like.
+const IDLE_MS: u64 = 200;
+const STARTS: usize = 5;
+
+pub(crate) fn report() {
+    let (empty, crowd) = (part::folder(), part::folder());
+    let gathered = part::measure("gather", crowd.path());
+    cold_starts(crowd.path());
+    let alone = part::measure("resident", empty.path());
+    let among = part::measure("resident", crowd.path());
+    let known = KNOWN as f64;
+    let grown = (among["resident"] - alone["resident"]) / known;
+    line("resident bytes per idle session, 1,000 active, after a start", grown, "< 200");
+    let grown = (gathered["resident"] - gathered["resident before"]) / known;
+    line("resident bytes per idle session, in the process that made them", grown, "< 200");
+    let active = (alone["resident"] - alone["resident before"]) / ACTIVE as f64;
+    println!(
+        "  ({:.1} MB with no session, {active:.0} bytes per active one, {:.1} MB after a start, {:.1} MB after all runs)",
+        alone["resident before"] / 1e6,
+        among["resident"] / 1e6,
+        gathered["resident"] / 1e6,
+    );
+    println!("  ({:.0} runs/s while the sessions were made)", known / gathered["seconds"]);
+}
+
+fn cold_starts(folder: &Path) {
+    let (mut stores, mut starts) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        stores.push(part::measure("open-store", folder)["seconds"]);
+        starts.push(part::measure("start", folder)["seconds"]);
+    }
+    let (store, start) = (median(stores), median(starts));
+    let replay = part::measure("replay", folder)["seconds"];
+    std::fs::remove_dir_all(folder.join("state")).expect("removes the state store");
+    let refold = part::measure("start", folder)["seconds"];
+    line("start with 100,000 sessions / opening their state store alone", start / store, "~ 1");
+    line("start with 100,000 sessions / replaying their log", start / replay, "< 1");
+    line("start without the state store / replaying the log", refold / replay, "-");
+    println!(
+        "  (state store {store:.3} s, start {start:.3} s, replay {replay:.3} s, start without store {refold:.3} s)"
+    );
+}
+
+/// Makes the sessions.
+pub(crate) async fn gather(folder: &Path) -> Figures {
+    let deployment = Deployment::open(folder, IDLE_MS).await;
+    let before = part::resident_bytes();
+    let (client, start) = (Client::of(&deployment), Instant::now());
+    client.run_in_each(KNOWN, AT_A_TIME, ASK).await;
+    let seconds = start.elapsed().as_secs_f64();
+    quiet(&deployment).await;
+    let after = part::resident_bytes();
+    deployment.close().await;
+    named([("seconds", seconds), ("resident before", before), ("resident", after)])
+}
+
+/// Opens the state store and reads all of it.
+pub(crate) async fn open_store(folder: &Path) -> Figures {
+    let log_id = open_log(folder).log_id();
+    let start = Instant::now();
+    let store = open_state(folder, log_id);
+    let seconds = start.elapsed().as_secs_f64();
+    drop(store);
+    named([("seconds", seconds)])
+}
+
+/// Reads the whole log and decodes it.
+pub(crate) async fn replay(folder: &Path) -> Figures {
+    let log = open_log(folder);
+    let lease = log.claim(PARTITION, bench()).await.expect("claims");
+    let start = Instant::now();
+    let mut replay = log.replay(&lease, Offset(0));
+    while let Some(recorded) = replay.next().await {
+        black_box(recorded.expect("reads").decode().expect("decodes"));
+    }
+    named([("seconds", start.elapsed().as_secs_f64())])
+}
+
+/// Starts a node and its views.
+pub(crate) async fn start(folder: &Path) -> Figures {
+    let start = Instant::now();
+    let deployment = Deployment::open(folder, IDLE_MS).await;
+    let seconds = start.elapsed().as_secs_f64();
+    deployment.close().await;
+    named([("seconds", seconds)])
+}
+
+/// Starts a node and begins a run in each of some sessions.
+pub(crate) async fn resident(folder: &Path) -> Figures {
+    let deployment = Deployment::open(folder, IDLE_MS).await;
+    let before = part::resident_bytes();
+    let client = &Client::of(&deployment);
+    let begin = |name: String| async move { client.begin(&name, 1, HOLD).await };
+    let names = (0..ACTIVE).map(session_name);
+    stream::iter(names).map(begin).buffer_unordered(AT_A_TIME).map(drop).collect::<()>().await;
+    quiet(&deployment).await;
+    let after = part::resident_bytes();
+    assert_eq!(deployment.node.load(), (ACTIVE, 0), "these many are at work, and nobody waits");
+    deployment.close().await;
+    named([("resident before", before), ("resident", after)])
+}
+
+/// Waits until idle sessions were let go and the views have caught up.
+async fn quiet(deployment: &Deployment) {
+    deployment.views_catch_up().await;
+    tokio::time::sleep(std::time::Duration::from_millis(10 * IDLE_MS)).await;
+}
+
+fn named<const N: usize>(figures: [(&str, f64); N]) -> Figures {
+    figures.map(|(name, value)| (name.to_owned(), value)).into()
+}

@@ -1,0 +1,95 @@
+//! A model and a tool that answer at once, and the agent that has them.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use reenact_actors::step::{
+    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+};
+use reenact_events::{
+    AgentId, RawJson,
+    agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
+    event::Usage,
+};
+
+/// A message that is answered at once.
+pub(crate) const ASK: &str = "When does my order A-1042 arrive? It should have been here two days ago.";
+/// A message whose answer needs the tool: three steps.
+pub(crate) const LOOK_UP: &str = "Look up when my order A-1042 arrives. It should have been here two days ago.";
+/// A message that is never answered.
+pub(crate) const HOLD: &str = "Hold the line.";
+
+const TOOL: &str = "find_order";
+
+/// The agent of every run here.
+pub(crate) fn agent() -> Arc<AgentSpec> {
+    let tool = ToolSpec {
+        name: TOOL.to_owned(),
+        description: "Finds an order by its number.".to_owned(),
+        parameters: RawJson::parse(r#"{"type": "object", "properties": {"order": {"type": "string"}}}"#).expect("json"),
+        effect: Effect::Idempotent,
+        timeout_s: 30,
+        kind: ToolKind::Builtin,
+    };
+    Arc::new(AgentSpec {
+        id: AgentId::trusted("orders"),
+        name: "Orders".to_owned(),
+        description: None,
+        instructions: Some("Be brief.".to_owned()),
+        model: ModelSpec {
+            provider: "instant".to_owned(),
+            id: "m".to_owned(),
+            base_url: None,
+            api_key_env: None,
+            temperature_milli: None,
+            max_tokens: None,
+            timeout_s: 60,
+            retries: 2,
+        },
+        tools: vec![tool],
+        history_runs: 3,
+        limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
+    })
+}
+
+pub(crate) struct InstantSteps;
+
+impl Steps for InstantSteps {
+    fn call_model<'a>(
+        &'a self,
+        call: ModelCall,
+        _: Arc<dyn DeltaSink>,
+    ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
+        let asked = match call.messages.last() {
+            Some(ChatMessage::User { text, .. }) => text.as_inline().unwrap_or_default(),
+            _ => "",
+        };
+        if asked == HOLD {
+            return Box::pin(std::future::pending());
+        }
+        let order = r#"{"order": "A-1042"}"#.to_owned();
+        let call = RequestedCall { id: "call_1".to_owned(), name: TOOL.to_owned(), arguments: order };
+        let reply = ModelReply {
+            text: "It has left the depot in Rotterdam and arrives on Thursday before noon. ".repeat(2),
+            reasoning: None,
+            tool_calls: if asked == LOOK_UP { vec![call] } else { Vec::new() },
+            usage: Some(Usage { input_tokens: 1_200, output_tokens: 64, ..Usage::default() }),
+            finish_reason: Some("stop".to_owned()),
+            first_token_ms: Some(180),
+        };
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+
+    fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
+        Ok(arguments.into())
+    }
+
+    fn call_tool<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, ToolReply> {
+        let text = r#"{"order": "A-1042", "state": "on its way", "depot": "Rotterdam", "due": "Thursday"}"#;
+        Box::pin(std::future::ready(ToolReply { text: text.to_owned(), error: false, media: Vec::new() }))
+    }
+
+    fn reconcile<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, Reconciled> {
+        Box::pin(std::future::ready(Reconciled::DidNotHappen))
+    }
+}
