@@ -25,13 +25,14 @@ const KILLS_MAX: usize = 5;
 async fn a_run_that_is_killed_at_random_moments_ends_and_does_nothing_twice() {
     let mut dice = dice("sweep");
     let worlds: Vec<_> = (0..SIDE_BY_SIDE).map(|_| ChaCha8Rng::from_rng(&mut dice)).collect();
-    let kills: usize = join_all(worlds.into_iter().map(world)).await.into_iter().sum();
-    println!("{kills} kills");
+    let seen = join_all(worlds.into_iter().map(world)).await;
+    let (kills, decisions) = seen.iter().fold((0, 0), |sum, seen| (sum.0 + seen.0, sum.1 + seen.1));
+    println!("{kills} kills, {decisions} decisions about calls in doubt");
     assert!(kills >= SIDE_BY_SIDE * RUNS);
 }
 
-/// How often the deployment was killed.
-async fn world(mut dice: ChaCha8Rng) -> usize {
+/// How often the deployment was killed, and how often a run asked what to do.
+async fn world(mut dice: ChaCha8Rng) -> (usize, usize) {
     let worker = Worker::start().await;
     let mut product = Product::new().agent("worker", &worker.toml()).started().await;
     let (mut kills, mut ended) = (0, BTreeMap::new());
@@ -49,7 +50,7 @@ async fn world(mut dice: ChaCha8Rng) -> usize {
     for request in worker.model.requests() {
         assert_eq!(request.malformed(), None, "{}", request.body);
     }
-    kills
+    (kills, ended.values().map(Vec::len).sum())
 }
 
 /// Kills a run until it is let be, decides whatever it asks, and waits for its end.
