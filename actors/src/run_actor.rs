@@ -190,20 +190,19 @@ impl RunWork {
         }
     }
 
+    /// The limit is on time at work: neither a pause nor the time that no process was there counts.
     fn set_timeout(&mut self) {
         if self.run.progress.status != RunStatus::Running || self.timeout.is_some() {
             return;
         }
-        let Some(started_at) = self.run.progress.started_at else { return };
         let limit_s = self.agent.limits.timeout_s;
-        let due = started_at.plus_ms(i64::from(limit_s) * 1_000);
         let failure = Failure {
             kind: "timeout".into(),
             message: format!("the run took longer than `limits.timeout_s` = {limit_s} s of agent `{}`", self.agent.id)
                 .into(),
             status: None,
         };
-        self.timeout = Some(self.later(due.ms_since(self.partition.shared.now()), RunCommand::Fail(failure)));
+        self.timeout = Some(self.later(i64::from(limit_s) * 1_000, RunCommand::Fail(failure)));
     }
 
     fn later(&self, wait_ms: i64, command: RunCommand) -> Running {
@@ -328,6 +327,8 @@ impl RunWork {
         let status = self.run.progress.status;
         if status.is_end() {
             self.effects.clear();
+        }
+        if status != RunStatus::Running {
             self.timeout = None;
         }
         self.set_timeout();

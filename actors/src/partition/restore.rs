@@ -93,11 +93,23 @@ async fn usable_position(
     if position.log_id != log.log_id() || position.partition != lease.partition {
         return Ok(Err(Some("it belongs to another log".to_owned())));
     }
-    let (_, end) = log.bounds(lease.partition).await?;
-    if position.next_offset > end || position.next_offset > lease.claim_offset() {
-        return Ok(Err(Some(format!("it stands at offset {}, the log ends at {end}", position.next_offset))));
+    if position.next_offset > lease.claim_offset() {
+        return Err(events_are_gone(lease.partition, position.next_offset).into());
     }
     Ok(Ok(position))
+}
+
+/// The store is written after the commit only, so whatever it has seen was acknowledged. A log that does not
+/// have it any more has lost events, and what they did must not be done again in silence.
+fn events_are_gone(partition: PartitionId, seen: Offset) -> LogError {
+    LogError::Damaged {
+        partition,
+        offset: seen,
+        reason: "the state store has seen events before this offset that the log does not have any more, so \
+                 acknowledged events are lost; to go on without them, delete the folder `state` and the files \
+                 `views.db*` beside the log's folder"
+            .into(),
+    }
 }
 
 async fn fold(
@@ -114,19 +126,15 @@ async fn fold(
             && std::mem::take(&mut first)
             && position.chain.link(&record.event, record.term) != record.chain
         {
-            // Not the log that the store was folded from: begin at its first event.
-            if position.next_offset == Offset(0) {
-                return Err(LogError::Damaged {
+            return Err(match position.next_offset {
+                Offset(0) => LogError::Damaged {
                     partition: lease.partition,
                     offset: record.offset,
                     reason: "the hash chain does not begin here".into(),
-                }
-                .into());
+                },
+                seen => events_are_gone(lease.partition, seen),
             }
-            tracing::warn!(partition = lease.partition.0, "the state store does not fit the log, it is folded again");
-            states.clear()?;
-            let start = Position { next_offset: Offset(0), chain: ChainHash::default(), ..position };
-            return Box::pin(fold(log, lease, states, start)).await;
+            .into());
         }
         position = apply(states, &records, position)?;
         states.release_if_many();

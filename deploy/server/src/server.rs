@@ -1,6 +1,6 @@
 //! `reenact serve`: binds, restores, serves, and goes down in order.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{io::Write, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, bail};
 use axum::{ServiceExt, extract::Request};
@@ -12,6 +12,11 @@ use crate::{
     progress,
     wiring::{self, Deployment},
 };
+
+/// Tells the person who started it. Nobody reads a standard output that cannot be written.
+macro_rules! say {
+    ($($told:tt)*) => { writeln!(std::io::stdout(), $($told)*).unwrap_or_default() };
+}
 
 /// How long open connections may take to end after the runs have.
 const CONNECTIONS_END: Duration = Duration::from_secs(3);
@@ -31,14 +36,13 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> a
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().context("the address that is served is unknown")?;
     let app = wiring::app(&config, agents);
-    println!("reenact {} listens on http://{address}", env!("CARGO_PKG_VERSION"));
     let connections = serve(listener, &app, &config);
     let mut shutdown = std::pin::pin!(shutdown);
     let restored = tokio::select! {
         biased;
         restored = restore(&config, &app) => restored,
         () = &mut shutdown => {
-            println!("stopped before everything was restored; nothing is lost");
+            say!("stopped before everything was restored; nothing is lost");
             return Ok(());
         }
     };
@@ -47,7 +51,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> a
     shutdown.await;
     close(&app, deployment, config.drain).await;
     end(&app, connections).await;
-    println!("stopped; what was not finished goes on at the next start");
+    say!("stopped; what was not finished goes on at the next start");
     Ok(())
 }
 
@@ -98,10 +102,11 @@ fn welcome(config: &Config, address: SocketAddr, agents: &[String]) {
     };
     let first = agents.first().map_or("demo", String::as_str);
     let url = if address.port() == 7777 { String::new() } else { format!(" --url http://{address}") };
-    println!("  agents      {} ({from})", agents.join(", "));
-    println!("  data        {} (durability: {})", data.display(), durability.as_str());
-    println!("  docs        http://{address}/docs");
-    println!("  try it      reenact run {first} \"Hello\"{url}");
+    say!("reenact {} listens on http://{address}", env!("CARGO_PKG_VERSION"));
+    say!("  agents      {} ({from})", agents.join(", "));
+    say!("  data        {} (durability: {})", data.display(), durability.as_str());
+    say!("  docs        http://{address}/docs");
+    say!("  try it      reenact run {first} \"Hello\"{url}");
 }
 
 async fn close(app: &App, deployment: Deployment, drain: Duration) {

@@ -20,7 +20,9 @@ pub fn start(config: &Config, rust_log: Option<&str>) -> anyhow::Result<()> {
         .parse(format!("{QUIET},{wanted}"))
         .map_err(|error| anyhow!("`{wanted}` is no log filter: {error}; try `info` or `info,reenact_server=debug`"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let lines = lines.with_ansi(std::io::stderr().is_terminal());
+    // A line that cannot be written is dropped: telling so on the same stream would panic, and a full disk that
+    // holds the log file must not take the program with it.
+    let lines = lines.with_ansi(std::io::stderr().is_terminal()).log_internal_errors(false);
     let started = match config.log_format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::Write,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,7 +12,7 @@ use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_embedded::{EmbeddedLog, Options, Reader};
-use reenact_events::{Blobs, Clock, EventLog, LogError, NodeId, Offset, PartitionId, agent::AgentSpec};
+use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
 use reenact_projections::{Progress, ViewError, Views};
 use reenact_snapshots::{SledStore, StateStore, codec};
 use tokio::task::JoinSet;
@@ -118,10 +119,42 @@ async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<(Arc<dyn
             Durability::Relaxed => reenact_embedded::Durability::Relaxed,
         };
         let log = EmbeddedLog::open(&log_folder(&data), Options { durability, ..Options::new(clock) })?;
+        same_log_as_ever(&data, log.log_id())?;
         let blobs = DirBlobs::open(&data.join("blobs"))?;
         Ok((Arc::new(log) as Arc<dyn EventLog>, Arc::new(blobs) as Arc<dyn Blobs>))
     })
     .await?
+}
+
+/// Refuses a log that is not the one this data directory was made with: it was removed, emptied or replaced,
+/// and what stands beside it would silently be thrown away.
+fn same_log_as_ever(data: &Path, log_id: LogId) -> anyhow::Result<()> {
+    let file = data.join("log-id");
+    let known = match std::fs::read_to_string(&file) {
+        Ok(known) => known,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return durably(&file, &log_id.to_string())
+                .with_context(|| format!("`{}` cannot be written", file.display()));
+        }
+        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
+    };
+    if known.trim() != log_id.to_string() {
+        bail!(
+            "the log in `{}` is not the one that this data directory was made with (it was {}, and is {log_id}): its \
+             files were removed, emptied or replaced. Restore them from a backup; to start anew, move the whole of \
+             `{}` away",
+            log_folder(data).display(),
+            known.trim(),
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+fn durably(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut written = std::fs::File::create(file)?;
+    written.write_all(text.as_bytes())?;
+    written.sync_all()
 }
 
 fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {

@@ -21,7 +21,9 @@ impl Args for Configured {
         let keys = KEYS.iter().map(|key| {
             let default = if key.default.is_empty() { String::new() } else { format!(" [default: {}]", key.default) };
             let help = format!("{}{default} [env: {}]", key.help, key.variable());
-            Arg::new(key.name).long(key.name).value_name("VALUE").help(help)
+            let arg = Arg::new(key.name).long(key.name).value_name("VALUE").help(help);
+            // A switch may stand alone.
+            if key.default == "false" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
         });
         command.arg(file).args(keys)
     }
