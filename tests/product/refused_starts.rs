@@ -184,3 +184,44 @@ async fn a_changed_byte_of_the_log_is_refused_or_changes_nothing_that_is_read() 
     }
     println!("{refusals} changes were refused, {harmless} were harmless");
 }
+
+/// Starts it and expects it to refuse, whatever it tells beside the reason.
+async fn refused_for(product: &mut Product, reason: &str) {
+    let heard = product.said().len();
+    product.spawn();
+    let status = product.ended(PATIENCE).await;
+    let said = product.said().split_off(heard);
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains(reason), "it says `{reason}`: {said}");
+}
+
+#[tokio::test]
+async fn a_log_that_is_older_than_what_was_acknowledged_is_refused() {
+    let mut product = stopped().await;
+    let folder = product.data().join("log");
+    let backup = contents(&folder);
+    product.start().await;
+    assert_eq!(product.turn("demo", "s", "a turn that the backup does not have").await["status"], "COMPLETED");
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+    put_back(&folder, &backup);
+    // Refused at every start, though each claims the partition and so appends to the log.
+    for _ in 0..3 {
+        refused_for(&mut product, "acknowledged events are lost").await;
+    }
+    std::fs::remove_dir_all(product.data().join("state")).expect("it can be deleted");
+    for file in ["views.db", "views.db-wal", "views.db-shm"] {
+        std::fs::remove_file(product.data().join(file)).unwrap_or_default();
+    }
+    product.start().await;
+    assert_eq!(product.get("/sessions/s/runs").await.expect(200).json().as_array().expect("a list").len(), 1);
+}
+
+#[tokio::test]
+async fn a_log_that_has_vanished_is_not_replaced_by_an_empty_one() {
+    let mut product = stopped().await;
+    std::fs::remove_dir_all(product.data().join("log")).expect("it can be deleted");
+    for _ in 0..2 {
+        refused_for(&mut product, "is not the one that this data directory was made with").await;
+    }
+}
