@@ -41,7 +41,7 @@ pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
 
 fn checks(place: &Place) -> Checks {
     let cargo = |args: &[&str]| command(place.cargo(args));
-    let tests = place.cargo(&["test", "--workspace"]);
+    let tests = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
     let docs = place.cargo(&["doc", "--workspace", "--no-deps"]);
     vec![
         ("python", Box::new(python::set_up)),

@@ -4,6 +4,7 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use crate::OpenError;
@@ -15,6 +16,11 @@ const DATABASE: &str = "log.db";
 pub(crate) fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
+
+/// An owner that has taken its number out is leaving: a process that it is just starting may share the lock for
+/// a moment longer. It is waited for so often and so long.
+const LEAVING_TRIES: u32 = 100;
+const LEAVING_PAUSE: Duration = Duration::from_millis(20);
 
 /// A directory that nobody else can open while this lives. The lock is the operating system's, so it ends
 /// with the process however that ends; the number in the file only serves the message to others.
@@ -30,12 +36,19 @@ impl Directory {
         let file = path.join(LOCK);
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
         let mut lock = open.map_err(|error| io_error(&file, error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::InUse { directory: path.to_owned(), holder: holder(&mut lock) });
+        let mut tries = 0;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => match holder(&mut lock).map_err(|error| io_error(&file, error))? {
+                    None if tries < LEAVING_TRIES => {
+                        tries += 1;
+                        std::thread::sleep(LEAVING_PAUSE);
+                    }
+                    holder => return Err(OpenError::InUse { directory: path.to_owned(), holder }),
+                },
+                Err(TryLockError::Error(error)) => return Err(io_error(&file, error)),
             }
-            Err(TryLockError::Error(error)) => return Err(io_error(&file, error)),
         }
         sign(&mut lock).map_err(|error| io_error(&file, error))?;
         Ok(Self { database: database(path), lock })
@@ -65,10 +78,12 @@ impl Drop for Directory {
     }
 }
 
-fn holder(lock: &mut File) -> Option<u32> {
+/// The process that says it has the lock, if one does.
+fn holder(lock: &mut File) -> io::Result<Option<u32>> {
     let mut text = String::new();
-    lock.read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    lock.rewind()?;
+    lock.read_to_string(&mut text)?;
+    Ok(text.trim().parse().ok())
 }
 
 fn sign(lock: &mut File) -> io::Result<()> {
