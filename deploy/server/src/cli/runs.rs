@@ -148,13 +148,19 @@ fn show(run: &Value, json: bool) -> anyhow::Result<()> {
     }
     let tools = run["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     output::lines(tools.iter().map(|tool| {
-        let mark = if tool["tool_call_error"] == true { "✗" } else { "✓" };
+        let mark = match (&tool["tool_call_error"], &tool["result"]) {
+            (Value::Bool(true), _) => "✗",
+            (_, Value::Null) => "?",
+            _ => "✓",
+        };
         let (name, arguments, result) = (text(tool, "tool_name"), &tool["tool_args"], short(text(tool, "result"), 80));
         format!("{mark} {name} {} {arguments} → {result}", text(tool, "tool_call_id"))
     }))?;
     let reason = text(run, "pause_reason");
     if !reason.is_empty() {
         output::lines([format!("waits: {reason}")])?;
+        let decide = format!("reenact runs continue {} --retry | --skip | --result TEXT", text(run, "run_id"));
+        output::lines([format!("decide with: {decide}")])?;
     }
     output::lines([format!("\n{}", text(run, "content"))])
 }
