@@ -1,6 +1,6 @@
 //! Starts runs and waits for their ends, as the HTTP side does.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use futures::{StreamExt, stream};
 use reenact_actors::{api::Accepted, live::FrameBody};
@@ -52,8 +52,8 @@ impl<'a> Client<'a> {
     }
 
     /// Does one run in each of many new sessions, so many at a time.
-    pub(crate) async fn run_in_each(&self, sessions: usize, at_a_time: usize, message: &str) {
-        let names = (0..sessions).map(session_name);
+    pub(crate) async fn run_in_each(&self, sessions: Range<usize>, at_a_time: usize, message: &str) {
+        let names = sessions.map(session_name);
         stream::iter(names)
             .for_each_concurrent(at_a_time, |name| async move { self.run(&name, 0, message).await })
             .await;

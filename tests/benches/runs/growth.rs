@@ -1,6 +1,7 @@
 //! Whether a session's run costs more the more runs it had.
 
 use std::{
+    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
@@ -80,7 +81,7 @@ struct Window {
 }
 
 impl Bench<'_> {
-    async fn runs(&self, session: &str, numbers: std::ops::Range<usize>) {
+    async fn runs(&self, session: &str, numbers: Range<usize>) {
         for number in numbers {
             self.client.run(session, number, LOOK_UP).await;
         }

@@ -15,6 +15,7 @@ pub(crate) fn work(name: &str, folder: &Path) {
     let figures = match name {
         "alone" => run(commits::alone(folder)),
         "together" => run(commits::together(folder)),
+        "together untimed" => run(commits::together_untimed(folder)),
         "growth" => run(growth::grow(folder)),
         "gather" => run(crowd::gather(folder)),
         "open-store" => run(crowd::open_store(folder)),
