@@ -5,7 +5,7 @@ use reenact_events::{RunId, SessionId, StreamKey};
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
 /// another shape is discarded and folded again.
-pub const SHAPES: &[&str] = &["head:1", "session:1", "origin:1", "progress:1", "step:1", "agent:json:1", "indexes:1"];
+pub const SHAPES: &[&str] = &["head:1", "session:1", "origin:1", "progress:1", "step:1", "agent:json:1", "indexes:2"];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
     let mut key = Vec::with_capacity(64);
@@ -41,10 +41,9 @@ pub fn origin(run: &RunId) -> Vec<u8> {
     key(b'o', &[run.as_str()])
 }
 
-/// The command of a run has taken effect. Stays when the run is deleted, so that a repeat does not start it
-/// again.
+/// Stays of a run whose session was deleted, so that a repeat of its command does not start it again.
 #[must_use]
-pub fn taken(run: &RunId) -> Vec<u8> {
+pub fn deleted(run: &RunId) -> Vec<u8> {
     key(b'd', &[run.as_str()])
 }
 

@@ -77,12 +77,12 @@ impl States {
         self.hot().run(id, &*self.store)
     }
 
-    /// Whether the run was ever accepted, though it may be deleted since.
+    /// Whether the run was accepted once and deleted since.
     ///
     /// # Errors
     /// When the store cannot be used.
-    pub fn was_taken(&self, id: &RunId) -> Result<bool, StoreError> {
-        Ok(self.store.get(&keys::taken(id))?.is_some())
+    pub fn was_deleted(&self, id: &RunId) -> Result<bool, StoreError> {
+        Ok(self.store.get(&keys::deleted(id))?.is_some())
     }
 
     /// The sequence that the stream's next event has.

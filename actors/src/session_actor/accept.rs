@@ -37,7 +37,7 @@ impl SessionWork {
             let receipt = self.propose(None, None, consumed, Vec::new()).await?;
             return Ok(Ok(self.accepted(receipt, Some((run_id, known.progress.status)))));
         }
-        if partition.states.was_taken(&run_id)? {
+        if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
         }
         let session = partition.states.session(self.id())?;

@@ -180,7 +180,6 @@ impl Hot {
         let index = run.origin.run_index;
         if let RunEvent::Queued(_) = event {
             changes.put(keys::origin(id), &*run.origin)?;
-            changes.index(keys::taken(id), id);
             changes.index(keys::run_of_session(session, index), id);
             changes.index(keys::open_of_session(session, index), id);
         }
@@ -211,6 +210,7 @@ impl Hot {
             for step in changes.scan(&keys::steps(&id))?.into_keys() {
                 changes.delete(step);
             }
+            changes.index(keys::deleted(&id), &id);
             changes.delete(keys::origin(&id));
             changes.delete(keys::progress(&id));
             changes.delete(key);
