@@ -6,9 +6,7 @@ use std::{
 };
 
 use reenact_events::{
-    BlobError, BlobRef, Blobs, MemoryLog, PartitionId, RunEvent, StepToken,
-    agent::Effect,
-    event::{Event, StepCall},
+    BlobError, BlobRef, Blobs, MemoryLog, PartitionId, RunEvent, StepToken, agent::Effect, event::Event,
 };
 
 /// One call that a tool received.
@@ -73,7 +71,6 @@ impl Inner {
             for recorded in log.recorded_from(partition, *read) {
                 *read += 1;
                 if let Ok(Event::Run(RunEvent::StepRequested(request))) = recorded.decode() {
-                    let _: &StepCall = &request.call;
                     self.requested.insert((request.token, request.attempt));
                 }
             }
