@@ -28,7 +28,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "reenact-projections",
         ],
     ),
-    ("xtask", &[]),
+    ("reenact-kafka-rig", &[]),
+    ("xtask", &["reenact-kafka-rig"]),
 ];
 
 /// Who may name an engine at all, in tests too.

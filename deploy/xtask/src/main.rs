@@ -1,9 +1,10 @@
-//! The project's chores as commands: `cargo xtask verify | simulate | bench`.
+//! The project's chores as commands: `cargo xtask verify | simulate | bench | kafka`.
 //!
 //! `verify` is what CI runs and all that CI runs. Everything is built with the features of the whole
 //! workspace (`--workspace`, never `--package`), so that no dependency is built twice for two feature sets.
 
 mod deny;
+mod kafka;
 mod place;
 mod python;
 mod simulate;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{place::Place, simulate::Seeds, task::Task};
+use crate::{kafka::Kafka, place::Place, simulate::Seeds, task::Task};
 
 /// The chores of this repository.
 #[derive(Debug, Parser)]
@@ -38,6 +39,8 @@ enum Chore {
         /// Which one: `log` or `runs`.
         name: Option<String>,
     },
+    /// A real Apache Kafka on this machine: up, down, and what can go wrong in between.
+    Kafka(Kafka),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Verify { checks } => verify::run(&place, &checks),
         Chore::Simulate(seeds) => seeds.task(&place).run(),
         Chore::Bench { name } => bench(&place, name.as_deref()).run(),
+        Chore::Kafka(kafka) => kafka::run(kafka),
     }
 }
 
