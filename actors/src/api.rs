@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reenact_events::{Offset, PartitionId, RunId, SessionId, event::RunStatus};
+use reenact_events::{Offset, PartitionId, RunId, SessionId, command::Decision, event::RunStatus};
 
 /// A command was taken and is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +31,29 @@ pub enum Refusal {
     /// The session is there already (or its id is taken by another user).
     #[error("session `{0}` already exists")]
     SessionExists(SessionId),
-    /// The run is not waiting for a decision about that step.
-    #[error("step {step} of run `{run}` is not in doubt")]
+    /// The run is not waiting for a decision about that tool call.
+    #[error("tool call `{tool_call_id}` of run `{run}` is not in doubt")]
     StepNotInDoubt {
         /// Which run.
         run: RunId,
-        /// Which step.
-        step: u32,
+        /// Which call.
+        tool_call_id: Arc<str>,
     },
+    /// The deployment does not serve that agent.
+    #[error("Agent not found")]
+    AgentNotFound,
     /// An event that the command makes would be too large for the log.
     #[error("the request is too large for one event: {0}")]
     TooLarge(Arc<str>),
+}
+
+impl Refusal {
+    /// The run does not wait for these decisions.
+    #[must_use]
+    pub(crate) fn not_in_doubt(run: &RunId, decisions: &[Decision]) -> Self {
+        let tool_call_id = decisions.first().map_or_else(|| "".into(), |decision| decision.tool_call_id.clone());
+        Self::StepNotInDoubt { run: run.clone(), tool_call_id }
+    }
 }
 
 /// Why a command was not taken.

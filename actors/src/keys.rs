@@ -5,7 +5,7 @@ use reenact_events::{RunId, SessionId, StreamKey};
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
 /// another shape is discarded and folded again.
-pub const SHAPES: &[&str] = &["head:1", "session:1", "origin:1", "progress:1", "step:1", "agent:json:1", "indexes:2"];
+pub const SHAPES: &[&str] = &["head:1", "session:2", "run:1", "progress:1", "step:1", "agent:json:1", "indexes:3"];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
     let mut key = Vec::with_capacity(64);
@@ -23,22 +23,22 @@ fn numbered(kind: u8, name: &str, number: u64) -> Vec<u8> {
     key
 }
 
-/// The next sequence of a stream.
+/// The next sequence of a stream that is no session's.
 #[must_use]
 pub fn head(stream: &StreamKey) -> Vec<u8> {
     key(b'n', &[stream.as_str()])
 }
 
-/// A session's state.
+/// A session's state, with the next sequence of its stream.
 #[must_use]
 pub fn session(session: &SessionId) -> Vec<u8> {
     key(b's', &[session.as_str()])
 }
 
-/// What a run was accepted with.
+/// A run: all of it, or what it was accepted with.
 #[must_use]
-pub fn origin(run: &RunId) -> Vec<u8> {
-    key(b'o', &[run.as_str()])
+pub fn run(run: &RunId) -> Vec<u8> {
+    key(b'r', &[run.as_str()])
 }
 
 /// Stays of a run whose session was deleted, so that a repeat of its command does not start it again.
@@ -47,19 +47,19 @@ pub fn deleted(run: &RunId) -> Vec<u8> {
     key(b'd', &[run.as_str()])
 }
 
-/// Where a run stands.
+/// Where a run in parts stands.
 #[must_use]
 pub fn progress(run: &RunId) -> Vec<u8> {
     key(b'p', &[run.as_str()])
 }
 
-/// A step of a run.
+/// A step of a run in parts.
 #[must_use]
 pub fn step(run: &RunId, step: u32) -> Vec<u8> {
     numbered(b't', run.as_str(), step.into())
 }
 
-/// All steps of a run.
+/// All steps of a run in parts.
 #[must_use]
 pub fn steps(run: &RunId) -> Vec<u8> {
     key(b't', &[run.as_str()])
@@ -71,16 +71,16 @@ pub fn agent(version: &str) -> Vec<u8> {
     key(b'a', &[version])
 }
 
-/// Index: every run of a session, by its index.
+/// All runs of a session: each has its id in one of these three indexes.
 #[must_use]
-pub fn run_of_session(session: &SessionId, index: u64) -> Vec<u8> {
-    numbered(b'i', session.as_str(), index)
+pub fn runs_of_session(session: &SessionId) -> [Vec<u8>; 3] {
+    [key(b'i', &[session.as_str()]), histories_of_session(session), opens_of_session(session)]
 }
 
-/// All entries of [`run_of_session`].
+/// Index: runs of a session that failed or were cancelled, by index.
 #[must_use]
-pub fn runs_of_session(session: &SessionId) -> Vec<u8> {
-    key(b'i', &[session.as_str()])
+pub fn stopped_of_session(session: &SessionId, index: u64) -> Vec<u8> {
+    numbered(b'i', session.as_str(), index)
 }
 
 /// Index: completed runs of a session, by index: what a model may be shown.
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn no_name_is_a_prefix_of_another() {
-        let short = runs_of_session(&SessionId::trusted("a"));
-        let long = run_of_session(&SessionId::trusted("ab"), 1);
+        let short = opens_of_session(&SessionId::trusted("a"));
+        let long = open_of_session(&SessionId::trusted("ab"), 1);
         assert!(!long.starts_with(&short));
     }
 

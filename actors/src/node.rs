@@ -53,7 +53,8 @@ impl NodeHandle {
         if self.shared.is_closing() {
             return Err(unavailable("it is shutting down; ask another node, or this one after its restart".to_owned()));
         }
-        let number = command.stream().partition_of(self.shared.tools.log.partitions());
+        let stream = command.stream().ok_or_else(|| unavailable("the command names no session".to_owned()))?;
+        let number = stream.partition_of(self.shared.tools.log.partitions());
         let Some(actor) = self.shared.partition(number) else {
             return Err(unavailable(self.why(number)));
         };

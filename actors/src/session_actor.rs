@@ -161,7 +161,7 @@ impl SessionWork {
             return Ok(());
         }
         let Submission { command, consumed, reply } = submission;
-        let Command { id, user_id, body } = command;
+        let Command { id, user_id, body, reply_to } = command;
         match body {
             CommandBody::StartRun(start) => {
                 let start = Start { run_id: RunId::of_command(&id), user_id, start: *start, consumed };
@@ -172,13 +172,13 @@ impl SessionWork {
                 let what = RunCommand::Cancel { reason, partial: None };
                 self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
             }
-            CommandBody::ResolveStep { run_id, step, resolution, .. } => {
-                let what = RunCommand::Resolve { step, resolution, by: user_id.clone() };
+            CommandBody::ContinueRun { run_id, decisions, .. } => {
+                let what = RunCommand::Resolve { decisions, by: user_id.clone() };
                 self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
-                self.delete(Submission { command: Command { id, user_id, body }, consumed, reply }).await
+                self.delete(Submission { command: Command { id, user_id, reply_to, body }, consumed, reply }).await
             }
             body => {
                 let answer = self.change(&id, user_id, body, consumed).await?;
@@ -243,7 +243,7 @@ impl SessionWork {
         };
         if run.progress.status.is_end() {
             let answer = match what {
-                RunCommand::Resolve { step, .. } => Err(Refusal::StepNotInDoubt { run: run_id, step }.into()),
+                RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(&run_id, &decisions).into()),
                 _ => {
                     let receipt = self.propose(None, None, consumed, Vec::new()).await?;
                     Ok(self.accepted(receipt, Some((run_id, run.progress.status))))

@@ -10,7 +10,9 @@ use std::{
 };
 
 use ractor::ActorRef;
-use reenact_events::{Blobs, Clock, EventLog, NodeId, PartitionId, SessionId, Timestamp};
+use reenact_events::{
+    AgentId, Blobs, Clock, EventLog, NodeId, PartitionId, SessionId, Timestamp, agent::AgentSpec, command::AgentRef,
+};
 use reenact_snapshots::{StateStore, StoreError};
 
 use crate::{
@@ -31,6 +33,8 @@ pub struct Tools {
     pub blobs: Arc<dyn Blobs>,
     /// Models and tools.
     pub steps: Arc<dyn Steps>,
+    /// The agents that are served, for commands that name one.
+    pub agents: Arc<BTreeMap<AgentId, Arc<AgentSpec>>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -115,6 +119,15 @@ impl Shared {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.tools.clock.now()
+    }
+
+    /// The agent that a command names, as it is now.
+    #[must_use]
+    pub fn agent(&self, named: &AgentRef) -> Option<Arc<AgentSpec>> {
+        match named {
+            AgentRef::Named(id) => self.tools.agents.get(id).cloned(),
+            AgentRef::Pinned(spec) => Some(spec.clone()),
+        }
     }
 
     /// Who may work. Held for a moment, never across an await.

@@ -4,6 +4,7 @@
 //! the same store. States of entities at work are kept decoded; all others are read when somebody asks.
 
 mod fold;
+mod stored;
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,9 @@ use crate::{
 };
 
 pub use fold::Fact;
-use fold::{Changes, Hot, read, read_run, run_id};
+use fold::{Changes, Hot};
+pub use stored::{StoredRun, StoredSession};
+use stored::{read, read_run, run_id};
 
 /// Entries that one scan reads at most.
 const SCAN_MAX: usize = 1_000_000;

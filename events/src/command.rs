@@ -3,56 +3,64 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    CommandId, MediaRef, PartitionId, RawJson, RunId, SessionId, StreamKey, Text, UserId, agent::AgentSpec,
-    event::Resolution,
+    AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
+    agent::AgentSpec, event::Resolution,
 };
 
 /// A request to change something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// Names the request: a repeat has the same id and no further effect.
     pub id: CommandId,
     /// Who asks; `None` is nobody in particular. An owner's things are invisible to another user.
     pub user_id: Option<UserId>,
+    /// Where the answer goes, for who is not waiting in this process.
+    pub reply_to: Option<ReplyTo>,
     /// What is asked.
     pub body: CommandBody,
 }
 
 impl Command {
-    /// The stream that decides this command.
+    /// A command that nobody far away waits for.
     #[must_use]
-    pub fn stream(&self) -> StreamKey {
-        StreamKey::session(self.body.session_id())
+    pub fn new(id: CommandId, user_id: Option<UserId>, body: CommandBody) -> Self {
+        Self { id, user_id, reply_to: None, body }
+    }
+
+    /// The stream that decides this command; `None` when only the run is named.
+    #[must_use]
+    pub fn stream(&self) -> Option<StreamKey> {
+        self.body.session_id().map(StreamKey::session)
     }
 }
 
 /// The kinds of request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandBody {
     /// Start a run, creating the session if there is none.
     StartRun(Box<StartRun>),
     /// Stop a run.
     CancelRun {
-        /// In which session.
-        session_id: SessionId,
+        /// In which session; without it the partitions are asked in turn.
+        session_id: Option<SessionId>,
         /// Which run.
         run_id: RunId,
         /// Why, if somebody says.
         reason: Option<Arc<str>>,
+        /// How many partitions did not know the run.
+        asked: u32,
     },
-    /// Decide about a step in doubt.
-    ResolveStep {
-        /// In which session.
-        session_id: SessionId,
-        /// In which run.
+    /// Decide about the tool calls that a paused run waits for.
+    ContinueRun {
+        /// In which session; without it the partitions are asked in turn.
+        session_id: Option<SessionId>,
+        /// Which run.
         run_id: RunId,
-        /// Which step.
-        step: u32,
-        /// What is decided.
-        resolution: Resolution,
+        /// At least one.
+        decisions: Vec<Decision>,
+        /// How many partitions did not know the run.
+        asked: u32,
     },
     /// Create a session.
     CreateSession {
@@ -87,13 +95,42 @@ pub enum CommandBody {
     },
 }
 
+/// What somebody decides about a tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Which call, by the id that the model gave it.
+    pub tool_call_id: Arc<str>,
+    /// What is decided.
+    pub resolution: Resolution,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentRef {
+    /// The agent of this name, as the partition's owner knows it.
+    Named(AgentId),
+    /// Exactly this.
+    Pinned(Arc<AgentSpec>),
+}
+
+impl AgentRef {
+    /// The agent's name.
+    #[must_use]
+    pub fn id(&self) -> &AgentId {
+        match self {
+            Self::Named(id) => id,
+            Self::Pinned(spec) => &spec.id,
+        }
+    }
+}
+
 /// See [`CommandBody::StartRun`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartRun {
     /// In which session.
     pub session_id: SessionId,
-    /// Who answers, pinned as it is now.
-    pub agent: Arc<AgentSpec>,
+    /// Who answers.
+    pub agent: AgentRef,
     /// The message.
     pub input: Text,
     /// Files that come with it.
@@ -109,16 +146,15 @@ pub struct StartRun {
 }
 
 impl CommandBody {
-    /// The session that the command is about.
+    /// The session that the command names.
     #[must_use]
-    pub fn session_id(&self) -> &SessionId {
+    pub fn session_id(&self) -> Option<&SessionId> {
         match self {
-            Self::StartRun(start) => &start.session_id,
-            Self::CancelRun { session_id, .. }
-            | Self::ResolveStep { session_id, .. }
-            | Self::CreateSession { session_id, .. }
+            Self::StartRun(start) => Some(&start.session_id),
+            Self::CancelRun { session_id, .. } | Self::ContinueRun { session_id, .. } => session_id.as_ref(),
+            Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
-            | Self::DeleteSession { session_id } => session_id,
+            | Self::DeleteSession { session_id } => Some(session_id),
         }
     }
 }

@@ -165,6 +165,9 @@ pub struct PartitionClaimed {
     pub log_id: LogId,
     /// Tells two claims of one node apart.
     pub nonce: uuid::Uuid,
+    /// Where the node serves HTTP, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Arc<str>>,
 }
 
 /// See [`ComponentEvent::Registered`].

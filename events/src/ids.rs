@@ -231,11 +231,17 @@ impl StreamKey {
         self.0.strip_prefix("session:").map(SessionId::trusted)
     }
 
-    /// The partition of this stream among `partitions`: Java's murmur2 rule, as every Kafka client can
-    /// compute it (`kafka.md` §1).
+    /// What a Kafka record of this stream is keyed by: the session's id, or the whole key for other streams.
+    #[must_use]
+    pub fn record_key(&self) -> &str {
+        self.0.strip_prefix("session:").unwrap_or(&self.0)
+    }
+
+    /// The partition of this stream among `partitions`: Java's murmur2 rule over [`StreamKey::record_key`], so
+    /// a publisher that keys its commands by session with Kafka's default partitioner finds it.
     #[must_use]
     pub fn partition_of(&self, partitions: u32) -> PartitionId {
-        PartitionId((murmur2(self.0.as_bytes()) & 0x7fff_ffff) % partitions.max(1))
+        PartitionId((murmur2(self.record_key().as_bytes()) & 0x7fff_ffff) % partitions.max(1))
     }
 }
 

@@ -13,6 +13,7 @@
 //! Read in this order: [`ids`], [`event`], [`envelope`], [`log`], [`invariants`].
 
 pub mod agent;
+pub mod answer;
 pub mod chain;
 pub mod clock;
 pub mod command;
@@ -21,10 +22,14 @@ pub mod envelope;
 pub mod event;
 pub mod ids;
 pub mod invariants;
+pub mod live;
 pub mod log;
 pub mod memory_log;
+pub mod token;
 pub mod upcast;
+pub mod wire;
 
+pub use answer::{Answer, DeadLetter, NewAnswer, Outcome, ReplyTo};
 pub use chain::ChainHash;
 pub use clock::{Clock, Timestamp};
 pub use command::{Command, CommandBody, Forward};
@@ -35,5 +40,10 @@ pub use ids::{
     AgentId, BatchId, CommandId, LogId, NodeId, Offset, PartitionId, RunId, SessionId, StepToken, StreamKey, Term,
     UserId,
 };
-pub use log::{Batch, CommandRecord, CommitOutcome, Committed, EventLog, Lease, LogError, Predecessor};
+pub use live::LiveBus;
+pub use log::{
+    Arrival, Batch, CommandRecord, CommitOutcome, Committed, EventLog, Lease, LogError, Owner, Ownership, Predecessor,
+    Released,
+};
 pub use memory_log::MemoryLog;
+pub use token::Token;

@@ -9,9 +9,17 @@
 
 use std::sync::Arc;
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use futures::{
+    FutureExt, StreamExt,
+    channel::oneshot,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 
-use crate::{BatchId, ChainHash, Command, Forward, LogId, NewEvent, NodeId, Offset, PartitionId, Recorded, Term};
+use crate::{
+    Answer, BatchId, ChainHash, Command, DeadLetter, Forward, LogId, NewAnswer, NewEvent, NodeId, Offset, PartitionId,
+    Recorded, Term,
+};
 
 /// An event's payload may have this many bytes; a batch with a larger one is rejected.
 pub const EVENT_BYTES_MAX: usize = 512 * 1024;
@@ -57,9 +65,29 @@ pub struct Batch {
     pub forwards: Vec<Forward>,
     /// The offset behind the last command consumed, if any was.
     pub next_command: Option<Offset>,
+    /// What the publishers of the commands are told.
+    pub answers: Vec<NewAnswer>,
+    /// Records of the command topic that are no commands, passed over by this batch.
+    pub dead_letters: Vec<DeadLetter>,
 }
 
 impl Batch {
+    /// A batch of events and nothing else.
+    #[must_use]
+    pub fn new(id: BatchId, events: Vec<NewEvent>) -> Self {
+        Self { id, events, forwards: Vec::new(), next_command: None, answers: Vec::new(), dead_letters: Vec::new() }
+    }
+
+    /// Whether it would write nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.forwards.is_empty()
+            && self.next_command.is_none()
+            && self.answers.is_empty()
+            && self.dead_letters.is_empty()
+    }
+
     /// Why no log of so many partitions may write this batch, if none may: its content is at fault.
     #[must_use]
     pub fn fault(&self, partitions: u32) -> Option<CommitOutcome> {
@@ -155,13 +183,66 @@ pub enum LogError {
     },
 }
 
-/// A command as it waits in a partition.
+/// A record of the command topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRecord {
     /// Where it waits.
     pub offset: Offset,
-    /// What it asks.
-    pub command: Command,
+    /// What it is.
+    pub arrival: Arrival,
+}
+
+/// See [`CommandRecord`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arrival {
+    /// A command. Its stream may be another partition's: then it is forwarded, not decided.
+    Command(Box<Command>),
+    /// No command. It goes to the dead letters in the batch that passes over it.
+    Poison(Box<DeadLetter>),
+}
+
+/// A change of what this process may own.
+#[derive(Debug)]
+pub enum Ownership {
+    /// The partition may be claimed.
+    Granted(PartitionId),
+    /// Another process is to have it: what is in flight may be finished, then `released` is dropped.
+    Withdrawn {
+        /// Which.
+        partition: PartitionId,
+        /// Kept until the partition is let go.
+        released: Released,
+    },
+    /// Another process may have it already: nothing that is in flight counts.
+    Lost(PartitionId),
+}
+
+/// Dropped when a withdrawn partition is let go.
+#[derive(Debug)]
+pub struct Released {
+    _told: oneshot::Sender<()>,
+}
+
+impl Released {
+    /// The mark, and what ends when it is dropped.
+    #[must_use]
+    pub fn new() -> (Self, BoxFuture<'static, ()>) {
+        let (told, dropped) = oneshot::channel();
+        (Self { _told: told }, dropped.map(|_| ()).boxed())
+    }
+}
+
+/// Who owns a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Under which ownership.
+    pub term: Term,
+    /// Which node.
+    pub node: NodeId,
+    /// Where it serves HTTP, if it said.
+    pub endpoint: Option<Arc<str>>,
 }
 
 /// The log. See the module for what it promises.
@@ -198,4 +279,17 @@ pub trait EventLog: Send + Sync {
 
     /// Puts commands into their partitions from outside, durably.
     fn publish(&self, commands: Vec<Forward>) -> BoxFuture<'_, Result<(), LogError>>;
+
+    /// The answers that are committed from now on, whoever they are for, for ever.
+    fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>>;
+
+    /// What this process may own, as it changes, for ever. A log that one process has to itself grants every
+    /// partition at once and withdraws none. Dropping the stream lets go of everything.
+    fn ownership(&self) -> BoxStream<'static, Ownership> {
+        let all = (0..self.partitions()).map(|partition| Ownership::Granted(PartitionId(partition)));
+        stream::iter(all.collect::<Vec<_>>()).chain(stream::pending()).boxed()
+    }
+
+    /// Who owns what, as far as it was said.
+    fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>>;
 }

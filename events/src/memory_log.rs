@@ -27,8 +27,8 @@ use futures::{
 pub use fault::{Fault, Faults, NoFaults, Operation};
 
 use crate::{
-    Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId, NodeId,
-    Offset, PartitionId, Recorded,
+    Answer, Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, DeadLetter, EventLog, Forward, Lease,
+    LogError, LogId, NodeId, Offset, Owner, PartitionId, Recorded,
 };
 use content::{Content, Partition};
 
@@ -56,7 +56,7 @@ impl MemoryLog {
     /// An empty log. The clock stamps claims; a [`Timestamp`](crate::Timestamp) is a clock that stands.
     #[must_use]
     pub fn new(log_id: LogId, partitions: u32, clock: Arc<dyn Clock>) -> Self {
-        let content = Mutex::new(Content::new(partitions.max(1)));
+        let content = Mutex::new(Content::new(log_id, partitions.max(1)));
         let faults: Mutex<Arc<dyn Faults>> = Mutex::new(Arc::new(NoFaults));
         Self { shared: Arc::new(Shared { log_id, partitions: partitions.max(1), clock, faults, content }), process: 0 }
     }
@@ -103,6 +103,42 @@ impl MemoryLog {
         let mut content = self.content();
         let known = content.partition(partition);
         known.map_or_else(|_| Vec::new(), |known| known.events.get(place..).unwrap_or_default().to_vec())
+    }
+
+    /// Puts something that is no command where commands wait, as a careless publisher does; its offset is
+    /// filled in.
+    ///
+    /// # Errors
+    /// When there is no such partition.
+    pub fn poison(&self, letter: DeadLetter) -> Result<(), LogError> {
+        self.content().poison(letter)
+    }
+
+    /// The dead letters so far, for checks.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.content().dead_letters.clone()
+    }
+
+    /// The answers so far, for checks.
+    #[must_use]
+    pub fn answered(&self) -> Vec<Answer> {
+        self.content().answers.clone()
+    }
+
+    /// The answer at a place, once it is there.
+    async fn answer(&self, place: usize) -> Answer {
+        poll_fn(|context| {
+            let mut content = self.content();
+            if let Some(answer) = content.answers.get(place)
+                && !content.ended.contains(&self.process)
+            {
+                return Poll::Ready(answer.clone());
+            }
+            content.partitions.iter_mut().for_each(|partition| partition.wait(context.waker()));
+            Poll::Pending
+        })
+        .await
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -232,7 +268,7 @@ impl EventLog for MemoryLog {
         async move {
             self.reach(Operation::Claim(partition)).await?;
             let at = self.shared.clock.now();
-            self.content().claim(partition, node, self.process, self.shared.log_id, at)
+            self.content().claim(partition, node, self.process, at)
         }
         .boxed()
     }
@@ -307,6 +343,19 @@ impl EventLog for MemoryLog {
             self.content().publish(&commands)
         }
         .boxed()
+    }
+
+    fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>> {
+        let from = self.content().answers.len();
+        stream::unfold((self.clone(), from), |(log, place)| async move {
+            Some((Ok(log.answer(place).await), (log, place + 1)))
+        })
+        .boxed()
+    }
+
+    fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {
+        let owners = self.content().owners();
+        async move { Ok(owners) }.boxed()
     }
 }
 

@@ -81,7 +81,7 @@ impl Batches {
         let events = (self.next..self.next + self.events).map(event).collect();
         self.next += self.events;
         let id = BatchId(ids::derived("batch", &[&self.next.to_string()]));
-        Batch { id, events, forwards: Vec::new(), next_command: None }
+        Batch::new(id, events)
     }
 }
 

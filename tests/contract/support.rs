@@ -67,7 +67,7 @@ impl Writer {
     pub(crate) fn batch(&mut self, events: Vec<NewEvent>) -> Batch {
         self.batches += 1;
         let id = BatchId(ids::derived("batch", &[&self.prefix, &self.batches.to_string()]));
-        Batch { id, events, forwards: Vec::new(), next_command: None }
+        Batch::new(id, events)
     }
 
     /// A batch of `events` small events.
@@ -124,7 +124,7 @@ pub(crate) async fn take<T>(stream: &mut BoxStream<'static, Result<T, LogError>>
 /// A command for the session; the id says which.
 pub(crate) fn command(id: &str) -> Command {
     let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s") };
-    Command { id: CommandId::trusted(id), user_id: Some(UserId::trusted("u")), body }
+    Command::new(CommandId::trusted(id), Some(UserId::trusted("u")), body)
 }
 
 pub(crate) fn forward(partition: PartitionId, id: &str) -> Forward {

@@ -11,10 +11,10 @@ use reenact_actors::{
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
-    Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, RunEvent, RunId, SessionEvent,
-    SessionId, StepToken, Text, UserId,
-    command::StartRun,
-    event::{Resolution, StepInDoubt},
+    Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, Recorded, RunEvent, RunId,
+    SessionEvent, SessionId, StepToken, Text, UserId,
+    command::{AgentRef, Decision, StartRun},
+    event::{Resolution, StepCall, StepInDoubt},
 };
 
 use crate::{faults::Dice, ledger::Ledger, steps};
@@ -46,7 +46,7 @@ impl Client {
     fn start(&self, number: u64) -> Command {
         let start = StartRun {
             session_id: self.session(),
-            agent: steps::agent(),
+            agent: AgentRef::Pinned(steps::agent()),
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
@@ -55,7 +55,7 @@ impl Client {
             background: true,
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
-        Command { id, user_id: None, body: CommandBody::StartRun(Box::new(start)) }
+        Command::new(id, None, CommandBody::StartRun(Box::new(start)))
     }
 
     /// Asks for `count` things, one after another.
@@ -74,7 +74,7 @@ impl Client {
     async fn start_a_run(&self, node: &NodeHandle, number: u64) {
         let command = self.start(number);
         let run = RunId::of_command(&command.id);
-        let session = command.body.session_id().clone();
+        let session = command.body.session_id().expect("names its session").clone();
         for _ in 0..50 {
             match node.submit(command.clone()).await {
                 Ok(accepted) => {
@@ -96,7 +96,8 @@ impl Client {
     async fn publish(&self, number: u64) {
         let command = self.start(number);
         let run = RunId::of_command(&command.id);
-        let partition = command.stream().partition_of(self.log.partitions());
+        let stream = command.stream().expect("names its session");
+        let partition = stream.partition_of(self.log.partitions());
         // Published twice: the second has no effect.
         let twice = 1 + usize::from(self.dice.hits(300));
         let forwards = vec![Forward { partition, command }; twice];
@@ -111,9 +112,9 @@ impl Client {
             return;
         }
         let (run_id, session_id) = known[usize::try_from(self.dice.below(known.len() as u64)).expect("small")].clone();
-        let body = CommandBody::CancelRun { session_id, run_id, reason: None };
+        let body = CommandBody::CancelRun { session_id: Some(session_id), run_id, reason: None, asked: 0 };
         let id = CommandId::trusted(&format!("cancel{}-{number}", self.life));
-        match node.submit(Command { id, user_id: None, body }).await {
+        match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::RunNotFound)) => {}
             Err(other) => panic!("a cancel was answered with: {other}"),
         }
@@ -122,10 +123,25 @@ impl Client {
     async fn delete_something(&self, node: &NodeHandle, number: u64) {
         let body = CommandBody::DeleteSession { session_id: self.session() };
         let id = CommandId::trusted(&format!("delete{}-{number}", self.life));
-        match node.submit(Command { id, user_id: None, body }).await {
+        match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::SessionNotFound)) => {}
             Err(other) => panic!("a deletion was answered with: {other}"),
         }
+    }
+
+    /// The id of the call that a step makes.
+    fn call_id(&self, run: &RunId, step: u32) -> Arc<str> {
+        let requested = |recorded: Recorded| match recorded.decode().expect("readable") {
+            Event::Run(RunEvent::StepRequested(request)) if request.run_id == *run && request.step == step => {
+                match request.call {
+                    StepCall::Tool { call_id, .. } => Some(call_id),
+                    StepCall::Model { .. } => None,
+                }
+            }
+            _ => None,
+        };
+        let events = (0..self.log.partitions()).flat_map(|number| self.log.recorded(PartitionId(number)));
+        events.into_iter().find_map(requested).expect("a step in doubt is a tool's")
     }
 
     /// Decides about every step in doubt, truthfully: the ledger knows what happened.
@@ -139,14 +155,15 @@ impl Client {
                     (false, 0) => Resolution::Fail,
                     (false, _) => Resolution::Retry,
                 };
-                let body = CommandBody::ResolveStep {
-                    session_id: session_id.clone(),
+                let tool_call_id = self.call_id(&run_id, doubt.step);
+                let body = CommandBody::ContinueRun {
+                    session_id: Some(session_id.clone()),
                     run_id: run_id.clone(),
-                    step: doubt.step,
-                    resolution,
+                    decisions: vec![Decision { tool_call_id, resolution }],
+                    asked: 0,
                 };
                 let id = CommandId::trusted(&format!("resolve{}-{round}-{run_id}-{}", self.life, doubt.step));
-                match node.submit(Command { id, user_id: Some(UserId::trusted("person")), body }).await {
+                match node.submit(Command::new(id, Some(UserId::trusted("person")), body)).await {
                     Ok(_)
                     | Err(
                         SubmitError::Unavailable { .. }

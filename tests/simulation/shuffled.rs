@@ -8,6 +8,7 @@ use reenact_actors::{
 use reenact_events::{
     BatchId, ChainHash, Event, NewEvent, Offset, PartitionId, Recorded, RunEvent, RunId, SessionId, StreamKey, Term,
     Text, Timestamp,
+    command::Decision,
     event::{Failure, Resolution, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
     invariants::Watch,
 };
@@ -108,11 +109,19 @@ impl Shuffle {
             1 => RunCommand::StartedTooLate { step, attempt },
             2 => RunCommand::RetryDue { step },
             3 => RunCommand::Begin,
-            4 => RunCommand::Resolve { step, resolution: self.resolution(), by: None },
+            4 => self.resolve(step),
             5 => RunCommand::Reconciled { step, attempt, answer: self.answer() },
             6 if self.dice.hits(50) => RunCommand::Cancel { reason: None, partial: None },
             _ => self.outcome(step, attempt, model),
         }
+    }
+
+    fn resolve(&self, step: u32) -> RunCommand {
+        let tool_call_id = match self.run.step(step).map(|step| &step.call) {
+            Some(StepCall::Tool { call_id, .. }) => call_id.clone(),
+            _ => "no call".into(),
+        };
+        RunCommand::Resolve { decisions: vec![Decision { tool_call_id, resolution: self.resolution() }], by: None }
     }
 
     fn resolution(&self) -> Resolution {
@@ -174,9 +183,7 @@ impl Shuffle {
                 let model = matches!(step.call, StepCall::Model { .. });
                 let command = match step.state {
                     reenact_actors::run::StepState::Waiting { .. } => RunCommand::RetryDue { step: at },
-                    reenact_actors::run::StepState::InDoubt => {
-                        RunCommand::Resolve { step: at, resolution: self.resolution(), by: None }
-                    }
+                    reenact_actors::run::StepState::InDoubt => self.resolve(at),
                     _ => self.outcome(at, step.attempt, model),
                 };
                 self.command(command)?;

@@ -24,7 +24,7 @@ use reenact_events::{
     Batch, Clock, Command, CommandBody, CommandId, Event, EventLog, LogId, MemoryLog, NodeId, PartitionId, RunEvent,
     RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
-    command::StartRun,
+    command::{AgentRef, StartRun},
     memory_log::{Fault, Faults},
 };
 use reenact_snapshots::{MemoryStore, StateStore};
@@ -148,7 +148,7 @@ impl Scene {
     fn start() -> Command {
         let start = StartRun {
             session_id: SessionId::trusted("s"),
-            agent: steps::agent(),
+            agent: AgentRef::Pinned(steps::agent()),
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
@@ -156,7 +156,7 @@ impl Scene {
             stream: false,
             background: true,
         };
-        Command { id: CommandId::trusted("the-run"), user_id: None, body: CommandBody::StartRun(Box::new(start)) }
+        Command::new(CommandId::trusted("the-run"), None, CommandBody::StartRun(Box::new(start)))
     }
 
     /// A life that ends at its boundary, or when the run has ended.
@@ -183,6 +183,7 @@ impl Scene {
             open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
             blobs: Arc::new(MemoryBlobs::default()),
             steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
+            agents: Arc::default(),
             clock: self.clock.clone() as Arc<dyn Clock>,
         };
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
@@ -301,6 +302,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
             open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
             blobs: Arc::new(MemoryBlobs::default()),
             steps: panics.clone(),
+            agents: Arc::default(),
             clock: scene.clock.clone() as Arc<dyn Clock>,
         };
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");

@@ -77,15 +77,8 @@ pub(super) fn fill(
     number: u64,
     alone: bool,
 ) -> Result<InFlight, StoreError> {
-    let mut taken = InFlight {
-        batch: Arc::new(Batch {
-            id: batch_id(lease, number),
-            events: Vec::new(),
-            forwards: Vec::new(),
-            next_command: None,
-        }),
-        proposals: Vec::new(),
-    };
+    let mut taken =
+        InFlight { batch: Arc::new(Batch::new(batch_id(lease, number), Vec::new())), proposals: Vec::new() };
     let mut heads: BTreeMap<StreamKey, u64> = BTreeMap::new();
     let (mut events, mut bytes, mut next_command) = (Vec::new(), 0, None);
     while let Some(proposal) = pending.pop_front() {
@@ -108,7 +101,7 @@ pub(super) fn fill(
             break;
         }
     }
-    taken.batch = Arc::new(Batch { id: taken.batch.id, events, forwards: Vec::new(), next_command });
+    taken.batch = Arc::new(Batch { next_command, ..Batch::new(taken.batch.id, events) });
     Ok(taken)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ractor::ActorRef;
-use reenact_events::CommandRecord;
+use reenact_events::{Arrival, CommandRecord};
 use tokio::sync::oneshot;
 
 use super::{AbortOnDrop, Partition, PartitionMessage, Submission};
@@ -50,8 +50,9 @@ const PUMP_PAUSE_MS: u64 = 50;
 
 /// Whether the command was taken or refused for good.
 async fn submit_from_log(actor: &ActorRef<PartitionMessage>, record: &CommandRecord) -> bool {
+    let Arrival::Command(command) = &record.arrival else { return true };
     let (reply, answer) = oneshot::channel();
-    let submission = Submission { command: record.command.clone(), consumed: Some(record.offset), reply };
+    let submission = Submission { command: (**command).clone(), consumed: Some(record.offset), reply };
     if actor.cast(PartitionMessage::Submit(submission)).is_err() {
         return false;
     }

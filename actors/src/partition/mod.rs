@@ -201,7 +201,7 @@ impl Actor for PartitionActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             PartitionMessage::Submit(submission) => {
-                let session = submission.command.body.session_id().clone();
+                let Some(session) = submission.command.body.session_id().cloned() else { return Ok(()) };
                 state.route(session, SessionMessage::Submit(submission)).await?;
             }
             PartitionMessage::Propose(proposal) => {

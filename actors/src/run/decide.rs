@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use reenact_events::{
     RunEvent, StepToken, Text, Timestamp, UserId,
     agent::{AgentSpec, Effect},
+    command::Decision,
     event::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued,
         RunFailed, RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
@@ -89,12 +90,10 @@ pub enum RunCommand {
         /// What the model had said of its unfinished answer.
         partial: Option<Text>,
     },
-    /// Somebody decided about a step in doubt.
+    /// Somebody decided about steps in doubt.
     Resolve {
-        /// Which step.
-        step: u32,
-        /// What is decided.
-        resolution: Resolution,
+        /// What is decided, at least one.
+        decisions: Vec<Decision>,
         /// By whom.
         by: Option<UserId>,
     },
@@ -130,7 +129,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
     let mut draft = Draft { run: run.clone(), events: Vec::new(), context };
     if run.progress.status.is_end() {
         return match command {
-            RunCommand::Resolve { step, .. } => Err(Refusal::StepNotInDoubt { run: run.id().clone(), step }),
+            RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(run.id(), &decisions)),
             _ => Ok(Vec::new()),
         };
     }
@@ -147,7 +146,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::RetryDue { step } => draft.retry_due(step),
         RunCommand::Recover => draft.recover(),
         RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
-        RunCommand::Resolve { step, resolution, by } => draft.resolve(step, resolution, by)?,
+        RunCommand::Resolve { decisions, by } => draft.resolve(decisions, by.as_ref())?,
         RunCommand::Fail(error) => draft.fail(error),
     }
     Ok(draft.events)
@@ -329,19 +328,25 @@ impl Draft<'_> {
         self.push(RunCancelled { run_id: self.run_id(), stage, partial, reason });
     }
 
-    fn resolve(&mut self, step: u32, resolution: Resolution, by: Option<UserId>) -> Result<(), Refusal> {
-        if self.run.step(step).is_none_or(|known| known.state != StepState::InDoubt) {
-            return Err(Refusal::StepNotInDoubt { run: self.run_id(), step });
-        }
-        let fails = resolution == Resolution::Fail;
-        self.push(StepResolved { run_id: self.run_id(), step, resolution, by });
-        if fails {
-            self.fail(Failure {
-                kind: "step_in_doubt".into(),
-                message: format!("step {step} was in doubt and it was decided that the run fails").into(),
-                status: None,
-            });
-            return Ok(());
+    /// All decisions count, or none does.
+    fn resolve(&mut self, decisions: Vec<Decision>, by: Option<&UserId>) -> Result<(), Refusal> {
+        for decision in decisions {
+            let in_doubt =
+                |step: &Step| step.state == StepState::InDoubt && step.call_id() == Some(&decision.tool_call_id);
+            let Some((step, _)) = self.run.open_steps().find(|(_, step)| in_doubt(step)) else {
+                return Err(Refusal::not_in_doubt(self.run.id(), &[decision]));
+            };
+            let fails = decision.resolution == Resolution::Fail;
+            let (run_id, resolution, by) = (self.run_id(), decision.resolution, by.cloned());
+            self.push(StepResolved { run_id, step, resolution, by });
+            if fails {
+                self.fail(Failure {
+                    kind: "step_in_doubt".into(),
+                    message: format!("step {step} was in doubt and it was decided that the run fails").into(),
+                    status: None,
+                });
+                return Ok(());
+            }
         }
         let doubts = self.run.open_steps().any(|(_, step)| step.state == StepState::InDoubt);
         if self.run.progress.status == RunStatus::Paused && !doubts {

@@ -109,7 +109,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
             SessionCreated {
                 session_id: start.session_id.clone(),
                 user_id: new.user_id.clone(),
-                agent_id: Some(start.agent.id.clone()),
+                agent_id: Some(start.agent.id().clone()),
                 name: None,
                 state: start.session_state.clone(),
                 metadata: None,
@@ -120,14 +120,14 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         return Err(Refusal::SessionNotFound);
     }
     if !new.version_known {
-        events.push(ComponentRegistered { version: new.version.clone(), spec: (*start.agent).clone() }.into());
+        events.push(ComponentRegistered { version: new.version.clone(), spec: (*context.agent).clone() }.into());
     }
     let queued = RunQueued {
         run_id: new.run_id,
         session_id: start.session_id.clone(),
         user_id: new.user_id.or_else(|| session.user_id.clone()),
         run_index: session.runs,
-        agent_id: start.agent.id.clone(),
+        agent_id: start.agent.id().clone(),
         agent_version: new.version,
         input: start.input.clone(),
         media: start.media.clone(),

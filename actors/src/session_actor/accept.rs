@@ -40,15 +40,18 @@ impl SessionWork {
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
         }
+        let Some(agent) = partition.shared.agent(&start.agent) else {
+            return Ok(Err(Refusal::AgentNotFound.into()));
+        };
         let session = partition.states.session(self.id())?;
         let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
         if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
             let limit = partition.shared.settings.queue_depth_max;
             return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
         }
-        let version = start.agent.version();
+        let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
-        let context = Context { now: partition.shared.now(), agent: start.agent.clone() };
+        let context = Context { now: partition.shared.now(), agent };
         let new =
             NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
         let decided = session::start_run(&session, new, &context);
@@ -100,7 +103,7 @@ impl SessionWork {
                 session::update(&session, &session_id, user.as_ref(), fields)
             }
             CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
-            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ResolveStep { .. } => {
+            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ContinueRun { .. } => {
                 Ok(Vec::new())
             }
         };

@@ -8,10 +8,13 @@ use reenact_events::{
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
-use super::SCAN_MAX;
+use super::{
+    SCAN_MAX,
+    stored::{StoredRun, StoredSession, read, read_run, run_id, whole},
+};
 use crate::{
     keys,
-    run::{self, RunState, Step, state::Progress},
+    run::{self, RunState},
     session::{self, SessionState},
 };
 
@@ -36,29 +39,6 @@ pub(super) struct Hot {
     pub(super) agents: BTreeMap<Arc<str>, Arc<AgentSpec>>,
 }
 
-pub(super) fn read<T: serde::de::DeserializeOwned>(
-    key: &[u8],
-    store: &dyn StateStore,
-) -> Result<Option<T>, StoreError> {
-    store.get(key)?.map(|bytes| codec::decode(&bytes)).transpose()
-}
-
-pub(super) fn run_id(bytes: &[u8]) -> Result<RunId, StoreError> {
-    std::str::from_utf8(bytes)
-        .map(RunId::trusted)
-        .map_err(|_| StoreError { reason: "an index entry is not a run's id".into() })
-}
-
-pub(super) fn read_run(id: &RunId, store: &dyn StateStore) -> Result<Option<RunState>, StoreError> {
-    let Some(origin) = read(&keys::origin(id), store)? else { return Ok(None) };
-    let Some(progress) = read::<Progress>(&keys::progress(id), store)? else { return Ok(None) };
-    let steps: Result<Vec<_>, _> = store
-        .scan(&keys::steps(id), &[], SCAN_MAX)?
-        .iter()
-        .map(|(_, bytes)| codec::decode::<Step>(bytes).map(Arc::new))
-        .collect();
-    Ok(Some(RunState { origin: Arc::new(origin), progress, steps: steps? }))
-}
 /// What the events of one batch change; a later change of the same key replaces an earlier one.
 pub(super) struct Changes<'a> {
     store: &'a dyn StateStore,
@@ -110,8 +90,10 @@ impl Hot {
         if let Some(session) = self.sessions.get(id) {
             return Ok(session.clone());
         }
-        let session: Arc<SessionState> = Arc::new(read(&keys::session(id), store)?.unwrap_or_default());
+        let StoredSession { state, next_seq } = read(&keys::session(id), store)?.unwrap_or_default();
+        let session = Arc::new(state);
         self.sessions.insert(id.clone(), session.clone());
+        self.heads.entry(StreamKey::session(id)).or_insert(next_seq);
         Ok(session)
     }
 
@@ -130,28 +112,28 @@ impl Hot {
         if let Some(head) = self.heads.get(stream) {
             return Ok(*head);
         }
-        let head = read(&keys::head(stream), store)?.unwrap_or(0);
+        let head = match stream.as_session() {
+            Some(session) => read::<StoredSession>(&keys::session(&session), store)?.unwrap_or_default().next_seq,
+            None => read(&keys::head(stream), store)?.unwrap_or(0),
+        };
         self.heads.insert(stream.clone(), head);
         Ok(head)
     }
 
     pub(super) fn take(&mut self, fact: &Fact<'_>, changes: &mut Changes<'_>) -> Result<(), StoreError> {
-        self.heads.insert(fact.key.clone(), fact.seq + 1);
-        changes.put(keys::head(fact.key), &(fact.seq + 1))?;
+        let next_seq = fact.seq + 1;
+        self.heads.insert(fact.key.clone(), next_seq);
         if let Event::Component(reenact_events::event::ComponentEvent::Registered(registered)) = fact.event {
             let json = serde_json::to_string(&registered.spec)
                 .map_err(|error| StoreError { reason: format!("an agent cannot be written: {error}").into() })?;
             changes.put(keys::agent(&registered.version), &json)?;
             self.agents.insert(registered.version.clone(), Arc::new(registered.spec.clone()));
         }
-        let Some(id) = fact.key.as_session() else { return Ok(()) };
+        let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         let mut session = self.session(&id, changes.store)?;
-        let before = session.clone();
         session::evolve(Arc::make_mut(&mut session), fact.event);
-        if session != before {
-            changes.put(keys::session(&id), &*session)?;
-            self.sessions.insert(id.clone(), session);
-        }
+        changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&session), next_seq })?;
+        self.sessions.insert(id.clone(), session);
         match fact.event {
             Event::Run(event) => self.take_run(&id, event, fact.at, changes),
             Event::Session(SessionEvent::Deleted(_)) => self.take_deletion(&id, changes),
@@ -177,46 +159,36 @@ impl Hot {
         };
         self.runs.remove(id);
         run::evolve(Arc::make_mut(&mut run), event, at);
+        put_run(&run, event, changes)?;
         let index = run.origin.run_index;
-        if let RunEvent::Queued(_) = event {
-            changes.put(keys::origin(id), &*run.origin)?;
-            changes.index(keys::run_of_session(session, index), id);
-            changes.index(keys::open_of_session(session, index), id);
-        }
-        changes.put(keys::progress(id), &run.progress)?;
-        if let Some(at) = run::evolve::touched_step(event)
-            && let Some(step) = run.step(at)
-        {
-            changes.put(keys::step(id, at), &**step)?;
-        }
-        for blob in blobs_of(event) {
-            changes.index(keys::blob_of_session(&blob.sha256, session), id);
-            changes.puts.insert(keys::blob_in_session(session, &blob.sha256), Some(codec::encode(blob)?));
+        match event {
+            RunEvent::Queued(_) => changes.index(keys::open_of_session(session, index), id),
+            RunEvent::Completed(_) => changes.index(keys::history_of_session(session, index), id),
+            RunEvent::Failed(_) | RunEvent::Cancelled(_) => changes.index(keys::stopped_of_session(session, index), id),
+            _ => {}
         }
         if event.is_end() {
             changes.delete(keys::open_of_session(session, index));
         }
-        if let RunEvent::Completed(_) = event {
-            changes.index(keys::history_of_session(session, index), id);
+        for blob in blobs_of(event) {
+            changes.index(keys::blob_of_session(&blob.sha256, session), id);
+            changes.puts.insert(keys::blob_in_session(session, &blob.sha256), Some(codec::encode(blob)?));
         }
         self.runs.insert(id.clone(), run);
         Ok(())
     }
 
     fn take_deletion(&mut self, session: &SessionId, changes: &mut Changes<'_>) -> Result<(), StoreError> {
-        for (key, id) in changes.scan(&keys::runs_of_session(session))? {
-            let id = run_id(&id)?;
-            self.runs.remove(&id);
-            for step in changes.scan(&keys::steps(&id))?.into_keys() {
-                changes.delete(step);
-            }
-            changes.index(keys::deleted(&id), &id);
-            changes.delete(keys::origin(&id));
-            changes.delete(keys::progress(&id));
-            changes.delete(key);
-        }
-        for prefix in [keys::histories_of_session(session), keys::opens_of_session(session)] {
-            for key in changes.scan(&prefix)?.into_keys() {
+        for prefix in keys::runs_of_session(session) {
+            for (key, id) in changes.scan(&prefix)? {
+                let id = run_id(&id)?;
+                self.runs.remove(&id);
+                for step in changes.scan(&keys::steps(&id))?.into_keys() {
+                    changes.delete(step);
+                }
+                changes.index(keys::deleted(&id), &id);
+                changes.delete(keys::run(&id));
+                changes.delete(keys::progress(&id));
                 changes.delete(key);
             }
         }
@@ -227,6 +199,31 @@ impl Hot {
         }
         Ok(())
     }
+}
+
+/// Stores what an event changed of a run. Nothing follows an end, so a run that is whole then stays so.
+fn put_run(run: &RunState, event: &RunEvent, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    let id = run.id();
+    if event.is_end()
+        && let Some(bytes) = whole(run)?
+    {
+        changes.puts.insert(keys::run(id), Some(bytes));
+        changes.delete(keys::progress(id));
+        for step in 0..run.progress.steps {
+            changes.delete(keys::step(id, step));
+        }
+        return Ok(());
+    }
+    if let RunEvent::Queued(_) = event {
+        changes.put(keys::run(id), &StoredRun::Parts(run.origin.clone()))?;
+    }
+    changes.put(keys::progress(id), &run.progress)?;
+    if let Some(at) = run::evolve::touched_step(event)
+        && let Some(step) = run.step(at)
+    {
+        changes.put(keys::step(id, at), &**step)?;
+    }
+    Ok(())
 }
 
 fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {

@@ -90,6 +90,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         open_store: stores(config, &*log),
         blobs: blobs.clone(),
         steps: Arc::new(steps),
+        agents: app.agents_by_id(),
         clock,
     };
     let settings = Settings {

@@ -1,6 +1,6 @@
 //! A waiting command as a row.
 
-use reenact_events::{Command, CommandRecord, LogError, Offset, PartitionId};
+use reenact_events::{Arrival, Command, CommandRecord, LogError, Offset, PartitionId, wire};
 use rusqlite::{Connection, Row};
 
 use crate::{
@@ -19,7 +19,7 @@ pub(crate) fn insert(
     offset: Offset,
     command: &Command,
 ) -> Result<(), Stop> {
-    let json = serde_json::to_string(command)?;
+    let json = wire::encode(command);
     let place = position(partition, offset);
     let sql = "INSERT INTO commands (position, command, crc) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute((place, &json, checksum(place, &json)))?;
@@ -39,8 +39,9 @@ pub(crate) fn read(partition: PartitionId, row: &Row<'_>) -> Result<CommandRecor
     if checksum(place, json) != row.get::<_, u32>(2).map_err(field)? {
         return Err(damaged("its checksum is wrong".to_owned()));
     }
-    let command = serde_json::from_str(json).map_err(|error| damaged(error.to_string()))?;
-    Ok(CommandRecord { offset: offset(place), command })
+    let command = wire::decode(json.as_bytes(), wire::Attributes::default());
+    let command = command.map_err(|error| damaged(error.to_string()))?;
+    Ok(CommandRecord { offset: offset(place), arrival: Arrival::Command(Box::new(command)) })
 }
 
 fn checksum(place: i64, json: &str) -> u32 {

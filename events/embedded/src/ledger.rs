@@ -156,7 +156,7 @@ impl<'c> Ledger<'c> {
         let term = Term(standing.next.0);
         let log_id: LogId = self.identity.log_id;
         let nonce = ids::derived("claim", &[&log_id.to_string(), &partition.to_string(), &term.to_string()]);
-        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce }.into();
+        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce, endpoint: None }.into();
         let event = NewEvent::new(StreamKey::partition(partition), standing.claims, at, None, None, &claimed)?;
         standing.claims += 1;
         standing.term = Some(term);
@@ -174,6 +174,10 @@ impl<'c> Ledger<'c> {
         }
         if let Some(fault) = batch.fault(self.identity.partitions) {
             return Ok(fault);
+        }
+        if !batch.dead_letters.is_empty() {
+            let reason = "only the log's own program can put commands here, so there are no dead letters".into();
+            return Ok(CommitOutcome::Rejected { event: None, reason });
         }
         let mut standing = self.standing(lease.partition)?;
         if batch.events.is_empty() {

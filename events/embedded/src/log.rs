@@ -1,13 +1,22 @@
 //! The handle: sends requests to the writer and opens streams.
 
-use std::{path::Path, sync::Arc, thread};
-
-use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
-use reenact_events::{
-    Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId, NodeId,
-    Offset, PartitionId, Recorded, log::no_such_partition,
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
 };
-use tokio::sync::mpsc;
+
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use reenact_events::{
+    Answer, Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId,
+    NodeId, Offset, Owner, PartitionId, Recorded, log::no_such_partition,
+};
+use tokio::sync::{broadcast, mpsc};
 
 use crate::{
     Durability, OpenError, Options,
@@ -37,7 +46,12 @@ struct Inner {
     requests: Option<mpsc::Sender<Request>>,
     readers: Option<Readers>,
     writer: Option<thread::JoinHandle<()>>,
+    answers: broadcast::Sender<Answer>,
+    owners: Mutex<BTreeMap<PartitionId, Owner>>,
 }
+
+/// Answers that a slow listener may be behind.
+const ANSWERS_KEPT: usize = 1_024;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -71,7 +85,19 @@ impl EmbeddedLog {
         let thread = thread::Builder::new().name("log writer".to_owned()).spawn(move || writer.run(queue));
         let writer = Some(thread.map_err(|error| io_error(&database, error))?);
         let (requests, readers) = (Some(requests), Some(readers));
-        Ok(Self { inner: Arc::new(Inner { identity, clock, database, views, requests, readers, writer }) })
+        let (answers, owners) = (broadcast::channel(ANSWERS_KEPT).0, Mutex::default());
+        let inner = Inner { identity, clock, database, views, requests, readers, writer, answers, owners };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Tells the answers of a batch to whoever listens in this process: nobody else can have asked.
+    fn tell(&self, lease: &Lease, batch: &Batch, committed: &Committed) {
+        for answer in &batch.answers {
+            let placed = answer.placed(self.inner.identity.log_id, lease.partition, committed);
+            if self.inner.answers.send(placed).is_err() {
+                tracing::debug!("nobody listens for the answer");
+            }
+        }
     }
 
     /// Sends a request and waits for its answer; `None` when the writer is gone.
@@ -129,7 +155,13 @@ impl EventLog for EmbeddedLog {
 
     fn claim(&self, partition: PartitionId, node: NodeId) -> BoxFuture<'_, Result<Lease, LogError>> {
         let at = self.inner.clock.now();
-        async move { self.ask(|slot| Request::Claim { partition, node, at, slot }).await.or_closed() }.boxed()
+        async move {
+            let lease = self.ask(|slot| Request::Claim { partition, node, at, slot }).await.or_closed()?;
+            let owner = Owner { partition, term: lease.term, node: lease.node.clone(), endpoint: None };
+            self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, owner);
+            Ok(lease)
+        }
+        .boxed()
     }
 
     fn replay(&self, lease: &Lease, from: Offset) -> BoxStream<'static, Result<Recorded, LogError>> {
@@ -141,9 +173,14 @@ impl EventLog for EmbeddedLog {
 
     fn commit<'a>(&'a self, lease: &'a Lease, batch: &'a Batch) -> BoxFuture<'a, CommitOutcome> {
         async move {
-            let (lease, batch) = (lease.clone(), batch.clone());
-            match self.ask(|slot| Request::Commit { lease, batch, slot }).await {
-                Asked::Answered(outcome) => outcome,
+            let sent = (lease.clone(), batch.clone());
+            match self.ask(|slot| Request::Commit { lease: sent.0, batch: sent.1, slot }).await {
+                Asked::Answered(outcome) => {
+                    if let CommitOutcome::Committed(committed) = &outcome {
+                        self.tell(lease, batch, committed);
+                    }
+                    outcome
+                }
                 Asked::Unsent => CommitOutcome::Resend { reason: "the log was closed".into() },
                 Asked::Unanswered => CommitOutcome::Unknown { reason: "the log ended before it answered".into() },
             }
@@ -180,5 +217,26 @@ impl EventLog for EmbeddedLog {
 
     fn publish(&self, commands: Vec<Forward>) -> BoxFuture<'_, Result<(), LogError>> {
         async move { self.ask(|slot| Request::Publish { commands, slot }).await.or_closed() }.boxed()
+    }
+
+    fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>> {
+        let listener = self.inner.answers.subscribe();
+        stream::unfold(listener, |mut listener| async move {
+            loop {
+                match listener.recv().await {
+                    Ok(answer) => return Some((Ok(answer), listener)),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                    Err(broadcast::error::RecvError::Lagged(missed)) => {
+                        tracing::warn!(missed, "a listener was too slow for the answers");
+                    }
+                }
+            }
+        })
+        .boxed()
+    }
+
+    fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {
+        let owners = self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        async move { Ok(owners) }.boxed()
     }
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    Batch, BatchId, ChainHash, Command, CommandRecord, CommitOutcome, Committed, Forward, Lease, LogError, LogId,
-    NewEvent, NodeId, Offset, PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp, event::PartitionClaimed,
-    ids, log::no_such_partition,
+    Answer, Arrival, Batch, BatchId, ChainHash, CommandRecord, CommitOutcome, Committed, DeadLetter, Forward, Lease,
+    LogError, LogId, NewEvent, NodeId, Offset, Owner, PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp,
+    event::PartitionClaimed, ids, log::no_such_partition,
 };
 
 use super::fault::Fault;
@@ -17,6 +17,9 @@ use super::fault::Fault;
 /// Everything that outlives a process.
 #[derive(Default)]
 pub(super) struct Content {
+    pub(super) log_id: LogId,
+    pub(super) answers: Vec<Answer>,
+    pub(super) dead_letters: Vec<DeadLetter>,
     pub(super) partitions: Vec<Partition>,
     /// Processes that have ended: their operations never answer.
     pub(super) ended: BTreeSet<u64>,
@@ -37,8 +40,10 @@ pub(super) struct Partition {
     claims: u64,
     /// The process that claimed last.
     claimant: Option<u64>,
+    /// The node that claimed last.
+    node: Option<NodeId>,
     batches: BTreeMap<BatchId, Committed>,
-    commands: BTreeMap<Offset, Command>,
+    commands: BTreeMap<Offset, Arrival>,
     next_command: Offset,
     cursor: Offset,
     /// Who waits for events or commands.
@@ -54,8 +59,8 @@ struct Late {
 }
 
 impl Content {
-    pub(super) fn new(partitions: u32) -> Self {
-        Self { partitions: (0..partitions).map(|_| Partition::default()).collect(), ..Self::default() }
+    pub(super) fn new(log_id: LogId, partitions: u32) -> Self {
+        Self { log_id, partitions: (0..partitions).map(|_| Partition::default()).collect(), ..Self::default() }
     }
 
     pub(super) fn partition(&mut self, partition: PartitionId) -> Result<&mut Partition, LogError> {
@@ -82,10 +87,10 @@ impl Content {
         partition: PartitionId,
         node: NodeId,
         process: u64,
-        log_id: LogId,
         at: Timestamp,
     ) -> Result<Lease, LogError> {
         self.pass();
+        let log_id = self.log_id;
         self.late.retain(|late| late.partition != partition);
         let ended = self.ended.clone();
         let known = self.partition(partition)?;
@@ -95,12 +100,13 @@ impl Content {
         };
         let term = Term(known.next.0);
         let nonce = ids::derived("claim", &[&log_id.to_string(), &partition.to_string(), &term.to_string()]);
-        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce }.into();
+        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce, endpoint: None }.into();
         let key = StreamKey::partition(partition);
         let event = NewEvent::new(key, known.claims, at, None, None, &claimed)
             .map_err(|error| LogError::Unavailable { reason: error.to_string().into() })?;
         known.claims += 1;
         known.claimant = Some(process);
+        known.node = Some(node.clone());
         known.term = Some(term);
         known.batches.clear();
         known.append(partition, term, BatchId(nonce), &[event]);
@@ -181,8 +187,15 @@ impl Content {
     }
 
     fn append(&mut self, partition: PartitionId, term: Term, batch: &Batch) -> Committed {
+        let log_id = self.log_id;
         let known = &mut self.partitions[partition.0 as usize];
         let committed = known.append(partition, term, batch.id, &batch.events);
+        self.dead_letters.extend(batch.dead_letters.iter().cloned());
+        self.answers.extend(batch.answers.iter().map(|answer| answer.placed(log_id, partition, &committed)));
+        if !batch.answers.is_empty() {
+            self.wake();
+        }
+        let known = &mut self.partitions[partition.0 as usize];
         if let Some(cursor) = batch.next_command {
             known.cursor = cursor;
             known.commands = known.commands.split_off(&cursor);
@@ -194,9 +207,7 @@ impl Content {
     fn forward(&mut self, commands: &[Forward]) {
         let mut touched = BTreeSet::new();
         for Forward { partition, command } in commands {
-            let known = &mut self.partitions[partition.0 as usize];
-            known.commands.insert(known.next_command, command.clone());
-            known.next_command = known.next_command.next();
+            self.partitions[partition.0 as usize].arrive(Arrival::Command(Box::new(command.clone())));
             touched.insert(*partition);
         }
         for partition in touched {
@@ -205,9 +216,36 @@ impl Content {
             known.wake();
         }
     }
+
+    /// Puts something that is no command where commands wait.
+    pub(super) fn poison(&mut self, letter: DeadLetter) -> Result<(), LogError> {
+        let known = self.partition(letter.partition)?;
+        let letter = DeadLetter { offset: known.next_command, ..letter };
+        known.arrive(Arrival::Poison(Box::new(letter)));
+        known.wake();
+        Ok(())
+    }
+
+    pub(super) fn owners(&self) -> Vec<Owner> {
+        let owner = |(number, known): (u32, &Partition)| {
+            let (term, node) = (known.term?, known.node.clone()?);
+            Some(Owner { partition: PartitionId(number), term, node, endpoint: None })
+        };
+        (0..).zip(&self.partitions).filter_map(owner).collect()
+    }
+
+    /// Wakes whoever waits for an answer.
+    fn wake(&mut self) {
+        self.partitions.iter_mut().for_each(Partition::wake);
+    }
 }
 
 impl Partition {
+    fn arrive(&mut self, arrival: Arrival) {
+        self.commands.insert(self.next_command, arrival);
+        self.next_command = self.next_command.next();
+    }
+
     /// Appends events and burns the offset behind them.
     fn append(&mut self, partition: PartitionId, term: Term, batch: BatchId, events: &[NewEvent]) -> Committed {
         let mut committed = Committed { offsets: Vec::new(), chain: Vec::new() };
@@ -254,7 +292,7 @@ impl Partition {
     }
 
     pub(super) fn command(&self, from: Offset) -> Option<CommandRecord> {
-        let (offset, command) = self.commands.range(from..).next()?;
-        Some(CommandRecord { offset: *offset, command: command.clone() })
+        let (offset, arrival) = self.commands.range(from..).next()?;
+        Some(CommandRecord { offset: *offset, arrival: arrival.clone() })
     }
 }

@@ -33,7 +33,7 @@ fn batch(number: u64) -> Batch {
     let event = RunStarted { run_id: RunId::trusted("r") }.into();
     let event = NewEvent::new(key, number, Timestamp(1), None, None, &event).expect("encodes");
     let id = BatchId(Uuid::from_u128(number.into()));
-    Batch { id, events: vec![event], forwards: Vec::new(), next_command: None }
+    Batch::new(id, vec![event])
 }
 
 fn written(log: &MemoryLog) -> usize {

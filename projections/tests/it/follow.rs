@@ -36,7 +36,7 @@ async fn commit(log: &MemoryLog, lease: &Lease, events: &[NewEvent]) -> Offset {
     let mut last = lease.claim_offset();
     for (number, events) in events.chunks(3).enumerate() {
         let id = reenact_events::ids::derived("batch", &[&last.to_string(), &number.to_string()]);
-        let batch = Batch { id: BatchId(id), events: events.to_vec(), forwards: Vec::new(), next_command: None };
+        let batch = Batch::new(BatchId(id), events.to_vec());
         match log.commit(lease, &batch).await {
             CommitOutcome::Committed(committed) => last = committed.offsets.last().copied().unwrap_or(last),
             other => panic!("{other:?}"),

@@ -4,7 +4,11 @@ use std::{ops::Range, sync::Arc};
 
 use futures::{StreamExt, stream};
 use reenact_actors::{api::Accepted, live::FrameBody};
-use reenact_events::{Command, CommandBody, CommandId, RunId, SessionId, Text, agent::AgentSpec, command::StartRun};
+use reenact_events::{
+    Command, CommandBody, CommandId, RunId, SessionId, Text,
+    agent::AgentSpec,
+    command::{AgentRef, StartRun},
+};
 
 use crate::{deployment::Deployment, steps};
 
@@ -23,7 +27,7 @@ impl<'a> Client<'a> {
     pub(crate) async fn begin(&self, session: &str, number: usize, message: &str) -> Accepted {
         let start = StartRun {
             session_id: SessionId::trusted(session),
-            agent: self.agent.clone(),
+            agent: AgentRef::Pinned(self.agent.clone()),
             input: Text::inline(message),
             media: Vec::new(),
             metadata: None,
@@ -32,7 +36,7 @@ impl<'a> Client<'a> {
             background: true,
         };
         let id = command_id(session, number);
-        let command = Command { id, user_id: None, body: CommandBody::StartRun(Box::new(start)) };
+        let command = Command::new(id, None, CommandBody::StartRun(Box::new(start)));
         self.deployment.node.submit(command).await.expect("the run is accepted")
     }
 

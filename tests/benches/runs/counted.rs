@@ -7,8 +7,8 @@ use std::sync::{
 
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use reenact_events::{
-    Batch, BatchId, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId, NodeId, Offset,
-    PartitionId, Recorded,
+    Answer, Batch, BatchId, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId, NodeId,
+    Offset, Owner, PartitionId, Recorded,
 };
 use reenact_snapshots::{Change, Position, StateStore, StoreError};
 
@@ -123,6 +123,14 @@ impl<L: EventLog> EventLog for CountedLog<L> {
 
     fn publish(&self, commands: Vec<Forward>) -> BoxFuture<'_, Result<(), LogError>> {
         self.log.publish(commands)
+    }
+
+    fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>> {
+        self.log.answers()
+    }
+
+    fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {
+        self.log.owners()
     }
 }
 

@@ -59,7 +59,14 @@ impl Deployment {
         let views = Views::open(&folder.join("views.db"), log.log_id(), log.partitions()).expect("views");
         let follow = tokio::spawn(follow(views.clone(), log.clone()));
         let open_store = stores(folder, log.log_id(), counts.clone());
-        let tools = Tools { log, open_store, blobs: Arc::new(blobs), steps: Arc::new(InstantSteps), clock };
+        let tools = Tools {
+            log,
+            open_store,
+            blobs: Arc::new(blobs),
+            steps: Arc::new(InstantSteps),
+            agents: Arc::default(),
+            clock,
+        };
         let settings = Settings { concurrency_max: 0, queue_depth_max: 0, idle_ms, ..Settings::of(bench()) };
         let node = NodeHandle::start(tools, settings).await.expect("a node");
         while !node.readiness().is_ready() {

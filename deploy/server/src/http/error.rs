@@ -142,7 +142,9 @@ impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         let text = error.to_string();
         match error {
-            SubmitError::Refused(Refusal::SessionNotFound | Refusal::RunNotFound) => Self::not_found(text),
+            SubmitError::Refused(Refusal::SessionNotFound | Refusal::RunNotFound | Refusal::AgentNotFound) => {
+                Self::not_found(text)
+            }
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
             SubmitError::Refused(Refusal::TooLarge(_)) => Self::too_large(text),

@@ -87,7 +87,7 @@ pub async fn first_run(
     // The id follows from the key's user, so it can be nobody else's run.
     let Some(row) = services.views.run(&Scope::Anyone, run).await? else { return Ok(None) };
     let named_another_session = start.session_id != row.session_id && start.session_id != key.session_id();
-    let same_agent = row.agent_id.as_deref() == Some(start.agent.id.as_str());
+    let same_agent = row.agent_id.as_deref() == Some(start.agent.id().as_str());
     let same_message = row.run_data["input"]["input_content"]
         == serde_json::to_value(&start.input)
             .map_err(|error| ApiError::internal("a message cannot be read", &error))?;

@@ -2,6 +2,7 @@
 //! [`Ready`] is answered 503 with the reasons until then.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -49,7 +50,8 @@ impl Services {
     pub async fn submit(&self, command: Command) -> Result<(Accepted, Token), ApiError> {
         let accepted = self.node.submit(command).await?;
         self.marks.raise(accepted.partition, accepted.offset);
-        let token = Token { log_id: self.log_id, places: vec![(accepted.partition, accepted.offset)] };
+        let places = vec![(accepted.partition, accepted.offset)];
+        let token = Token(reenact_events::Token { log_id: self.log_id, places });
         Ok((accepted, token))
     }
 
@@ -61,7 +63,7 @@ impl Services {
     pub async fn caught_up(&self, wanted: Option<&Token>) -> Result<Token, ApiError> {
         if let Some(token) = wanted {
             token.of_log(self.log_id)?;
-            for (partition, offset) in &token.places {
+            for (partition, offset) in &token.0.places {
                 let waited = self.views.wait_for(*partition, *offset, READ_WAIT).await;
                 waited.map_err(|lag| ApiError::too_early(&lag))?;
             }
@@ -77,7 +79,7 @@ impl Services {
     fn visible(&self) -> Token {
         let partitions = (0..self.views.partitions()).map(PartitionId);
         let visible = |partition| Some((partition, Offset(self.views.position(partition).0.checked_sub(1)?)));
-        Token { log_id: self.log_id, places: partitions.filter_map(visible).collect() }
+        Token(reenact_events::Token { log_id: self.log_id, places: partitions.filter_map(visible).collect() })
     }
 }
 
@@ -178,6 +180,12 @@ impl App {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    /// The agents, for commands that name one.
+    #[must_use]
+    pub fn agents_by_id(&self) -> Arc<BTreeMap<AgentId, Arc<AgentSpec>>> {
+        Arc::new(self.0.agents.iter().map(|agent| (agent.id.clone(), agent.clone())).collect())
     }
 
     /// The agents, by id.

@@ -37,8 +37,13 @@ impl CancelOnLeave {
         run_id: RunId,
     ) -> Self {
         let id = CommandId::trusted(&format!("left:{run_id}"));
-        let body = CommandBody::CancelRun { session_id, run_id, reason: Some("the client left".into()) };
-        Self { app, services, command: Some(Command { id, user_id, body }) }
+        let body = CommandBody::CancelRun {
+            session_id: Some(session_id),
+            run_id,
+            reason: Some("the client left".into()),
+            asked: 0,
+        };
+        Self { app, services, command: Some(Command::new(id, user_id, body)) }
     }
 
     /// Lets the run go on: it was not begun, has ended, or waits.

@@ -34,7 +34,7 @@ pub(crate) fn batch(seq: u64, text: &str) -> Batch {
     let event = SessionUpdated { session_id, name: Some(text.to_owned()), state: None, metadata: None, summary: None };
     let event = NewEvent::new(key, seq, Timestamp(5), None, None, &event.into()).expect("encodes");
     let id = BatchId(ids::derived("batch", &[&seq.to_string()]));
-    Batch { id, events: vec![event], forwards: Vec::new(), next_command: None }
+    Batch::new(id, vec![event])
 }
 
 pub(crate) fn commit(log: &EmbeddedLog, lease: &Lease, batch: &Batch) {

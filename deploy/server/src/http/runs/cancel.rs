@@ -43,8 +43,9 @@ pub async fn cancel(
     services.caught_up(None).await?;
     let row = find(&app, &services, &caller.scope, &agent, &run_id, session.as_ref()).await?.row;
     let session_id = row.session_id;
-    let body = CommandBody::CancelRun { session_id: session_id.clone(), run_id: run_id.clone(), reason: None };
-    let (accepted, token) = services.submit(Command { id: ids::command(), user_id: caller.user_id, body }).await?;
+    let (session, run) = (Some(session_id.clone()), run_id.clone());
+    let body = CommandBody::CancelRun { session_id: session, run_id: run, reason: None, asked: 0 };
+    let (accepted, token) = services.submit(Command::new(ids::command(), caller.user_id, body)).await?;
     let status = accepted.status.unwrap_or(row.status).as_str();
     Ok((token, Json(Ticket { run_id, session_id, status })).into_response())
 }

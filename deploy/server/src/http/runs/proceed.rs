@@ -14,8 +14,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reenact_events::{
-    AgentId, Command, CommandBody, RunEvent, RunId, SessionId, Text,
-    event::{Resolution, RunStatus, StepCall},
+    AgentId, Command, CommandBody, RunId, SessionId, Text,
+    command::Decision,
+    event::{Resolution, RunStatus},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -27,7 +28,7 @@ use crate::http::{
     feed::Feed,
     fields::{Fields, PathIds},
     form::Form,
-    frames, ids,
+    ids,
     position::Token,
     scope::{Caller, caller},
     shapes::Ticket,
@@ -82,7 +83,7 @@ pub async fn proceed(
     if found.row.status != RunStatus::Paused {
         return Err(not_waiting(found.row.status));
     }
-    let decisions = decisions(&services, &caller, &run_id, fields).await?;
+    let decisions = decisions(&services, fields).await?;
     let session_id = found.row.session_id.clone();
     let who = identity(&found.agent, &session_id, &run_id);
     // What was shown before the decision is known to whoever decides: the stream begins after it.
@@ -123,67 +124,32 @@ async fn decide(
     caller: &Caller,
     session_id: &SessionId,
     run_id: &RunId,
-    decisions: Vec<(u32, Resolution)>,
+    decisions: Vec<Decision>,
 ) -> Result<(Token, RunStatus), ApiError> {
-    let mut last = None;
-    for (step, resolution) in decisions {
-        let (session_id, run_id) = (session_id.clone(), run_id.clone());
-        let body = CommandBody::ResolveStep { session_id, run_id, step, resolution };
-        let command = Command { id: ids::command(), user_id: caller.user_id.clone(), body };
-        let (accepted, token) = services.submit(command).await?;
-        last = Some((token, accepted.status.unwrap_or(RunStatus::Running)));
-    }
-    match last {
-        Some(last) => Ok(last),
-        None => Ok((services.caught_up(None).await?, RunStatus::Paused)),
-    }
+    let (session_id, run_id) = (Some(session_id.clone()), run_id.clone());
+    let body = CommandBody::ContinueRun { session_id, run_id, decisions, asked: 0 };
+    let (accepted, token) = services.submit(Command::new(ids::command(), caller.user_id.clone(), body)).await?;
+    Ok((token, accepted.status.unwrap_or(RunStatus::Running)))
 }
 
-/// Reads the decisions of the form and finds the steps that they are about.
-async fn decisions(
-    services: &Services,
-    caller: &Caller,
-    run: &RunId,
-    fields: &Fields,
-) -> Result<Vec<(u32, Resolution)>, ApiError> {
+/// Reads the decisions of the form.
+async fn decisions(services: &Services, fields: &Fields) -> Result<Vec<Decision>, ApiError> {
     fields.required("tools")?;
     let fault = |msg: &str| fields.fault("tools", "tools_invalid", format!("`tools` {msg}"));
     let calls = match fields.json("tools")? {
         Some((Value::Array(calls), _)) if !calls.is_empty() => calls,
         _ => return Err(fault("should be a JSON list with the tool calls of `RunPaused`, at least one")),
     };
-    let steps = steps(services, caller, run).await?;
     let mut decisions = Vec::with_capacity(calls.len());
     for call in calls {
         let id = call["tool_call_id"].as_str().ok_or_else(|| fault("has a call without `tool_call_id`"))?;
-        let step = steps.iter().find(|(known, _)| known == id).map(|(_, step)| *step);
-        let step = step
-            .ok_or_else(|| ApiError::conflict(format!("the run has no tool call `{id}`")).named("step_not_in_doubt"))?;
         let resolution = match (&call["result"], &call["confirmed"]) {
             (Value::String(text), _) => Resolution::Completed { value: Text::keep(text, &*services.blobs).await? },
             (Value::Null, Value::Bool(true)) => Resolution::Retry,
             (Value::Null, Value::Bool(false)) => Resolution::Skip,
             _ => return Err(fault("needs, for each call, a `result` text, or `confirmed` true or false")),
         };
-        decisions.push((step, resolution));
+        decisions.push(Decision { tool_call_id: id.into(), resolution });
     }
     Ok(decisions)
-}
-
-/// The tool calls of a run with their steps.
-async fn steps(services: &Services, caller: &Caller, run: &RunId) -> Result<Vec<(String, u32)>, ApiError> {
-    let mut steps = Vec::new();
-    for row in services.views.run_events(&caller.scope, run, None).await? {
-        let frame =
-            frames::of_row(&row).map_err(|error| ApiError::internal("a stored event cannot be read", &error))?;
-        let Some(reenact_actors::live::FrameBody::Event { event, .. }) = frame.map(|frame| frame.body) else {
-            continue;
-        };
-        if let RunEvent::StepRequested(requested) = &*event
-            && let StepCall::Tool { call_id, .. } = &requested.call
-        {
-            steps.push((call_id.to_string(), requested.step));
-        }
-    }
-    Ok(steps)
 }

@@ -10,7 +10,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reenact_events::{
-    AgentId, Command, CommandBody, CommandId, RawJson, RunId, SessionId, Text, agent::AgentSpec, command::StartRun,
+    AgentId, Command, CommandBody, CommandId, RawJson, RunId, SessionId, Text,
+    agent::AgentSpec,
+    command::{AgentRef, StartRun},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -112,6 +114,7 @@ pub async fn start(
 struct Request {
     command_id: CommandId,
     run_id: RunId,
+    agent: Arc<AgentSpec>,
     start: StartRun,
 }
 
@@ -138,7 +141,7 @@ impl Request {
         let input = Text::keep(message, &*services.blobs).await?;
         let start = StartRun {
             session_id,
-            agent,
+            agent: AgentRef::Pinned(agent.clone()),
             input,
             media,
             metadata,
@@ -146,7 +149,7 @@ impl Request {
             stream: wish.stream,
             background: wish.background,
         };
-        Ok(Self { run_id: RunId::of_command(&command_id), command_id, start })
+        Ok(Self { run_id: RunId::of_command(&command_id), command_id, agent, start })
     }
 }
 
@@ -174,16 +177,16 @@ async fn begin(
     request: Request,
     wish: Wish,
 ) -> Result<Response, ApiError> {
-    let Request { command_id, run_id, start } = request;
+    let Request { command_id, run_id, agent, start } = request;
     let session_id = start.session_id.clone();
-    let who = identity(&start.agent, &session_id, &run_id);
+    let who = identity(&agent, &session_id, &run_id);
     let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
     // Armed before the command is sent: a client may leave while it is on its way.
     let (user_id, inline) = (caller.user_id.clone(), wish.stream && !wish.background);
     let mut guard = inline.then(|| {
         CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone())
     });
-    let command = Command { id: command_id, user_id, body: CommandBody::StartRun(Box::new(start)) };
+    let command = Command::new(command_id, user_id, CommandBody::StartRun(Box::new(start)));
     let token = match services.submit(command).await {
         Ok((_, token)) => token,
         Err(error) => {
@@ -213,12 +216,12 @@ async fn show_first(
     wish: Wish,
 ) -> Result<Response, ApiError> {
     let token = services.caught_up(None).await?;
-    let Request { run_id, start, .. } = request;
+    let Request { run_id, agent, .. } = request;
     if wish.background && !wish.stream {
         let ticket = Ticket { run_id, session_id: row.session_id, status: row.status.as_str() };
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
     }
-    let who = identity(&start.agent, &row.session_id, &run_id);
+    let who = identity(&agent, &row.session_id, &run_id);
     let mut feed = Feed::of_run(&services, &caller.scope, who, None).await?;
     if wish.stream {
         let backlog = feed.backlog();

@@ -110,7 +110,7 @@ async fn submit(
     let kind = session_type(query)?;
     services.caught_up(None).await?;
     find(services, &caller.scope, &session_id, kind).await?;
-    let command = Command { id: ids::command(), user_id: caller.user_id, body: change };
+    let command = Command::new(ids::command(), caller.user_id, change);
     let (_, token) = services.submit(command).await?;
     services.caught_up(None).await?;
     detail(services, &caller.scope, &session_id, kind, StatusCode::OK, token).await

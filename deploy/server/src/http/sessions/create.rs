@@ -63,7 +63,7 @@ pub async fn create(Ready(services): Ready, Query(query): Query, body: JsonBody)
         state: body.object("session_state")?,
         metadata: body.object("metadata")?,
     };
-    let (_, token) = services.submit(Command { id: ids::command(), user_id: caller.user_id, body }).await?;
+    let (_, token) = services.submit(Command::new(ids::command(), caller.user_id, body)).await?;
     services.caught_up(None).await?;
     detail(&services, &caller.scope, &session_id, None, StatusCode::CREATED, token).await
 }

@@ -82,7 +82,7 @@ pub async fn many(Ready(services): Ready, Query(query): Query, body: JsonBody) -
 
 async fn delete(services: &Services, caller: &Caller, session_id: SessionId) -> Result<Token, ApiError> {
     let body = CommandBody::DeleteSession { session_id };
-    match services.submit(Command { id: ids::command(), user_id: caller.user_id.clone(), body }).await {
+    match services.submit(Command::new(ids::command(), caller.user_id.clone(), body)).await {
         Ok((_, token)) => Ok(token),
         Err(error) if error.status == StatusCode::NOT_FOUND => services.caught_up(None).await,
         Err(error) => Err(error),

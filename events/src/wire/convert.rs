@@ -1,0 +1,239 @@
+//! Between a command's body and the fields of its JSON.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{
+    AgentId, CommandBody, Unreadable,
+    fields::{
+        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, Requirement, StartRun,
+        UpdateSession,
+    },
+    invalid, named, object_of,
+};
+use crate::{
+    BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
+    command::{self, AgentRef, Decision},
+    event::Resolution,
+};
+
+const SHA256_DIGITS: usize = 64;
+
+pub(super) fn body(kind: &str, fields: Map<String, Value>) -> Result<CommandBody, Unreadable> {
+    Ok(match kind {
+        "StartRun" => CommandBody::StartRun(Box::new(start_run(read(fields)?)?)),
+        "CancelRun" => {
+            let CancelRun { run_id, session_id, reason, asked } = read(fields)?;
+            CommandBody::CancelRun {
+                session_id: session_id.as_deref().map(session).transpose()?,
+                run_id: named("run_id", &run_id, RunId::parse)?,
+                reason: reason.map(Into::into),
+                asked,
+            }
+        }
+        "ContinueRun" => {
+            let ContinueRun { run_id, session_id, requirements, asked } = read(fields)?;
+            if requirements.is_empty() {
+                return Err(invalid("the field `requirements` is empty: decide about at least one tool call"));
+            }
+            CommandBody::ContinueRun {
+                session_id: session_id.as_deref().map(session).transpose()?,
+                run_id: named("run_id", &run_id, RunId::parse)?,
+                decisions: requirements.into_iter().map(decision).collect::<Result<_, _>>()?,
+                asked,
+            }
+        }
+        "CreateSession" => {
+            let CreateSession { session_id, agent_id, name, state, metadata } = read(fields)?;
+            CommandBody::CreateSession {
+                session_id: session(&session_id)?,
+                agent_id: agent_id.map(|agent| named("agent_id", &agent, AgentId::parse)).transpose()?,
+                name,
+                state: raw(state)?,
+                metadata: raw(metadata)?,
+            }
+        }
+        "UpdateSession" => {
+            let UpdateSession { session_id, name, state, metadata, summary } = read(fields)?;
+            CommandBody::UpdateSession {
+                session_id: session(&session_id)?,
+                name,
+                state: raw(state)?,
+                metadata: raw(metadata)?,
+                summary: raw(summary)?,
+            }
+        }
+        _ => {
+            let DeleteSession { session_id } = read(fields)?;
+            CommandBody::DeleteSession { session_id: session(&session_id)? }
+        }
+    })
+}
+
+pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
+    let id = |session: &Option<SessionId>| session.as_ref().map(ToString::to_string);
+    match body {
+        CommandBody::StartRun(start) => ("StartRun", object_of(&start_fields(start))),
+        CommandBody::CancelRun { session_id, run_id, reason, asked } => {
+            let reason = reason.as_ref().map(ToString::to_string);
+            let fields = CancelRun { run_id: run_id.to_string(), session_id: id(session_id), reason, asked: *asked };
+            ("CancelRun", object_of(&fields))
+        }
+        CommandBody::ContinueRun { session_id, run_id, decisions, asked } => {
+            let requirements = decisions.iter().map(requirement).collect();
+            let (run_id, session_id) = (run_id.to_string(), id(session_id));
+            ("ContinueRun", object_of(&ContinueRun { run_id, session_id, requirements, asked: *asked }))
+        }
+        CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
+            let fields = CreateSession {
+                session_id: session_id.to_string(),
+                agent_id: agent_id.as_ref().map(ToString::to_string),
+                name: name.clone(),
+                state: object(state.as_ref()),
+                metadata: object(metadata.as_ref()),
+            };
+            ("CreateSession", object_of(&fields))
+        }
+        CommandBody::UpdateSession { session_id, name, state, metadata, summary } => {
+            let fields = UpdateSession {
+                session_id: session_id.to_string(),
+                name: name.clone(),
+                state: object(state.as_ref()),
+                metadata: object(metadata.as_ref()),
+                summary: object(summary.as_ref()),
+            };
+            ("UpdateSession", object_of(&fields))
+        }
+        CommandBody::DeleteSession { session_id } => {
+            ("DeleteSession", object_of(&DeleteSession { session_id: session_id.to_string() }))
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Unreadable> {
+    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
+        let (path, inner) = (error.path().to_string(), error.inner().to_string());
+        if path == "." { invalid(inner) } else { invalid(format!("the field `{path}` cannot be used: {inner}")) }
+    })
+}
+
+fn session(text: &str) -> Result<SessionId, Unreadable> {
+    named("session_id", text, SessionId::parse)
+}
+
+fn raw(object: Option<Map<String, Value>>) -> Result<Option<RawJson>, Unreadable> {
+    object.map(|object| RawJson::of(&object).map_err(|error| invalid(error.to_string()))).transpose()
+}
+
+fn object(raw: Option<&RawJson>) -> Option<Map<String, Value>> {
+    match raw?.value() {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
+    Ok(command::StartRun {
+        session_id: session(&fields.session_id)?,
+        agent: AgentRef::Named(named("agent_id", &fields.agent_id, AgentId::parse)?),
+        input: text("message", fields.message)?,
+        media: fields.media.into_iter().map(media).collect::<Result<_, _>>()?,
+        metadata: raw(fields.metadata)?,
+        session_state: raw(fields.session_state)?,
+        stream: fields.stream,
+        background: fields.background,
+    })
+}
+
+fn start_fields(start: &command::StartRun) -> StartRun {
+    let media = |media: &MediaRef| Media {
+        kind: kind_word(media.kind).to_owned(),
+        blob: blob_fields(&media.blob),
+        mime: media.mime.to_string(),
+        name: media.name.as_ref().map(ToString::to_string),
+    };
+    StartRun {
+        session_id: start.session_id.to_string(),
+        agent_id: start.agent.id().to_string(),
+        message: message(&start.input),
+        media: start.media.iter().map(media).collect(),
+        metadata: object(start.metadata.as_ref()),
+        session_state: object(start.session_state.as_ref()),
+        stream: start.stream,
+        background: start.background,
+    }
+}
+
+fn decision(requirement: Requirement) -> Result<Decision, Unreadable> {
+    let Requirement { tool_call_id, result, confirmed, fail } = requirement;
+    let resolution = match (result, confirmed, fail) {
+        (Some(result), None, None) => Resolution::Completed { value: text("result", result)? },
+        (None, Some(true), None) => Resolution::Retry,
+        (None, Some(false), None) => Resolution::Skip,
+        (None, None, Some(true)) => Resolution::Fail,
+        _ => {
+            return Err(invalid(format!(
+                "the requirement of tool call `{tool_call_id}` needs exactly one of `result`, `confirmed` and \
+                 `fail: true`"
+            )));
+        }
+    };
+    Ok(Decision { tool_call_id: tool_call_id.into(), resolution })
+}
+
+fn requirement(decision: &Decision) -> Requirement {
+    let (result, confirmed, fail) = match &decision.resolution {
+        Resolution::Completed { value } => (Some(message(value)), None, None),
+        Resolution::Retry => (None, Some(true), None),
+        Resolution::Skip => (None, Some(false), None),
+        Resolution::Fail => (None, None, Some(true)),
+    };
+    Requirement { tool_call_id: decision.tool_call_id.to_string(), result, confirmed, fail }
+}
+
+fn text(field: &str, message: Message) -> Result<Text, Unreadable> {
+    match message {
+        Message::Text(text) => Ok(Text::Inline(text.into())),
+        Message::Stored(stored) => Ok(Text::Blob(blob(field, stored)?)),
+    }
+}
+
+fn message(text: &Text) -> Message {
+    match text {
+        Text::Inline(text) => Message::Text(text.to_string()),
+        Text::Blob(blob) => Message::Stored(blob_fields(blob)),
+    }
+}
+
+fn blob(field: &str, blob: Blob) -> Result<BlobRef, Unreadable> {
+    let is_digest =
+        blob.sha256.len() == SHA256_DIGITS && blob.sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !is_digest {
+        return Err(invalid(format!("`sha256` in the field `{field}` is not 64 lower-case hexadecimal digits")));
+    }
+    Ok(BlobRef { sha256: Arc::from(blob.sha256), bytes: blob.bytes })
+}
+
+fn blob_fields(blob: &BlobRef) -> Blob {
+    Blob { sha256: blob.sha256.to_string(), bytes: blob.bytes }
+}
+
+fn media(file: Media) -> Result<MediaRef, Unreadable> {
+    let kind = [MediaKind::Image, MediaKind::Audio, MediaKind::Video, MediaKind::File]
+        .into_iter()
+        .find(|kind| kind_word(*kind) == file.kind)
+        .ok_or_else(|| invalid(format!("there is no media kind `{}`: image, audio, video or file", file.kind)))?;
+    let blob = blob("media", file.blob)?;
+    Ok(MediaRef { kind, blob, mime: file.mime.into(), name: file.name.map(Into::into) })
+}
+
+fn kind_word(kind: MediaKind) -> &'static str {
+    match kind {
+        MediaKind::Image => "image",
+        MediaKind::Audio => "audio",
+        MediaKind::Video => "video",
+        MediaKind::File => "file",
+    }
+}

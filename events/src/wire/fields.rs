@@ -1,0 +1,174 @@
+//! The fields of each kind of command, as they stand in its JSON beside `type`, `id`, `user_id` and `reply_to`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Starts a run, creating the session if there is none.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartRun {
+    /// The conversation; one of its runs is at work at a time.
+    pub(super) session_id: String,
+    /// Who answers: an agent that the deployment serves.
+    pub(super) agent_id: String,
+    /// The message.
+    pub(super) message: Message,
+    /// Files that come with it, stored before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) media: Vec<Media>,
+    /// For the publisher's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Map<String, Value>>,
+    /// The state of a session that this run creates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_state: Option<Map<String, Value>>,
+    /// Somebody watches the answer as it comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stream: bool,
+    /// Nobody waits for the end.
+    #[serde(default = "yes")]
+    pub(super) background: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A text, or where a long one was stored before.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Message {
+    /// The text itself.
+    Text(String),
+    /// A stored text.
+    Stored(Blob),
+}
+
+/// Bytes in the deployment's object store.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Blob {
+    /// SHA-256 of the bytes, 64 lower-case hexadecimal digits.
+    pub(super) sha256: String,
+    /// How many bytes.
+    pub(super) bytes: u64,
+}
+
+/// A stored file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Media {
+    /// `image`, `audio`, `video` or `file`.
+    pub(super) kind: String,
+    /// Where the bytes are.
+    pub(super) blob: Blob,
+    /// Its media type, for example `image/jpeg`.
+    pub(super) mime: String,
+    /// What the sender called it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+}
+
+/// Stops a run.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelRun {
+    /// Which run.
+    pub(super) run_id: String,
+    /// Its session; without it the command is handed round until somebody knows the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// How many partitions have been asked already; set by the runtime.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) asked: u32,
+}
+
+/// Decides about the tool calls that a paused run waits for.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContinueRun {
+    /// Which run.
+    pub(super) run_id: String,
+    /// Its session; without it the command is handed round until somebody knows the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    /// The decisions, at least one.
+    pub(super) requirements: Vec<Requirement>,
+    /// How many partitions have been asked already; set by the runtime.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) asked: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// A decision about one tool call: `result`, or `confirmed`, or `fail`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Requirement {
+    /// Which call, by the id that the model gave it.
+    pub(super) tool_call_id: String,
+    /// It happened, with this result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) result: Option<Message>,
+    /// True: make the call. False: tell the model that it was not made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) confirmed: Option<bool>,
+    /// True: end the run with an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fail: Option<bool>,
+}
+
+/// Creates a session.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateSession {
+    /// Its id.
+    pub(super) session_id: String,
+    /// The agent it is made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) agent_id: Option<String>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Map<String, Value>>,
+    /// For the publisher's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Map<String, Value>>,
+}
+
+/// Replaces fields of a session; those that are left out stay.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateSession {
+    /// Which.
+    pub(super) session_id: String,
+    /// The new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// The new state, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Map<String, Value>>,
+    /// The new metadata, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Map<String, Value>>,
+    /// The new summary, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<Map<String, Value>>,
+}
+
+/// Deletes a session with its runs; those at work are stopped.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteSession {
+    /// Which.
+    pub(super) session_id: String,
+}

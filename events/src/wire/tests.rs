@@ -1,0 +1,134 @@
+use super::*;
+use crate::{
+    BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
+    command::{AgentRef, Decision, StartRun},
+    event::Resolution,
+};
+
+fn plain(json: &str) -> Result<Command, Unreadable> {
+    decode(json.as_bytes(), Attributes::default())
+}
+
+fn refused(json: &str) -> Unreadable {
+    plain(json).expect_err(json)
+}
+
+fn every_kind() -> Vec<CommandBody> {
+    let session_id = SessionId::trusted("s");
+    let state = Some(RawJson::parse(r#"{"a":1}"#).expect("is JSON"));
+    let start = StartRun {
+        session_id: session_id.clone(),
+        agent: AgentRef::Named(AgentId::trusted("demo")),
+        input: Text::Blob(BlobRef::of(b"long")),
+        media: vec![MediaRef {
+            kind: MediaKind::Image,
+            blob: BlobRef::of(b"picture"),
+            mime: "image/png".into(),
+            name: Some("a.png".into()),
+        }],
+        metadata: state.clone(),
+        session_state: state.clone(),
+        stream: true,
+        background: false,
+    };
+    let decisions =
+        [Resolution::Retry, Resolution::Skip, Resolution::Fail, Resolution::Completed { value: "done".into() }];
+    let decisions = decisions.map(|resolution| Decision { tool_call_id: "call_1".into(), resolution }).into();
+    vec![
+        CommandBody::StartRun(Box::new(start)),
+        CommandBody::CancelRun { session_id: None, run_id: RunId::trusted("r"), reason: Some("late".into()), asked: 3 },
+        CommandBody::ContinueRun {
+            session_id: Some(session_id.clone()),
+            run_id: RunId::trusted("r"),
+            decisions,
+            asked: 0,
+        },
+        CommandBody::CreateSession {
+            session_id: session_id.clone(),
+            agent_id: Some(AgentId::trusted("demo")),
+            name: Some("N".to_owned()),
+            state: state.clone(),
+            metadata: state.clone(),
+        },
+        CommandBody::UpdateSession {
+            session_id: session_id.clone(),
+            name: None,
+            state: None,
+            metadata: state.clone(),
+            summary: state,
+        },
+        CommandBody::DeleteSession { session_id },
+    ]
+}
+
+#[test]
+fn every_kind_comes_back_as_it_went() {
+    for body in every_kind() {
+        let reply_to = Some(ReplyTo { topic: None, correlation_id: "c".into() });
+        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, body };
+        let json = encode(&command);
+        assert_eq!(plain(&json).as_ref(), Ok(&command), "{json}");
+    }
+}
+
+#[test]
+fn every_kind_has_a_schema_that_names_what_is_common() {
+    for kind in KINDS {
+        let schema = schema(kind).expect(kind);
+        for field in ["type", "id", "user_id", "reply_to"] {
+            assert!(schema["properties"][field].is_object(), "{kind}.{field}");
+        }
+        assert!(schema["required"].as_array().is_some_and(|required| required.contains(&json!("id"))), "{kind}");
+    }
+    assert_eq!(schema("Dance"), None);
+}
+
+#[test]
+fn the_front_doors_example_is_a_command() {
+    let command = plain(
+        r#"{"type": "StartRun", "id": "any-unique-string", "session_id": "s1", "user_id": "alice",
+            "agent_id": "support", "message": "Where is order 17?",
+            "reply_to": {"topic": "reenact.replies", "correlation_id": "c1"}}"#,
+    )
+    .expect("is a command");
+    assert_eq!(command.body.session_id(), Some(&SessionId::trusted("s1")));
+    assert!(matches!(command.body, CommandBody::StartRun(start) if start.background && !start.stream));
+}
+
+#[test]
+fn cloud_events_attributes_stand_in_for_fields() {
+    let value = br#"{"session_id": "s1", "agent_id": "support", "message": "hi"}"#;
+    for kind in ["StartRun", "dev.reenact.command.StartRun.v1"] {
+        let command = decode(value, Attributes { kind: Some(kind), id: Some("e1") }).expect(kind);
+        assert_eq!(command.id, CommandId::trusted("e1"));
+    }
+}
+
+#[test]
+fn a35_what_is_no_command_is_refused_with_its_reason() {
+    for (json, code, told) in [
+        ("", "not_json", "not a JSON object"),
+        ("[1]", "not_json", "not a JSON object"),
+        ("{\"type\":\"StartRun\",\"id\":\"\\ud800\"}", "not_json", "hex escape"),
+        (r#"{"id":"1"}"#, "invalid", "`type` is missing"),
+        (r#"{"type":"Dance","id":"1"}"#, "unknown_type", "there are StartRun"),
+        (r#"{"type":"StartRun","session_id":"s"}"#, "invalid", "`id` is missing"),
+        (r#"{"type":"StartRun","id":"1","session_id":"s","agent_id":"a"}"#, "invalid", "message"),
+        (r#"{"type":"StartRun","id":"1","session_id":5,"agent_id":"a","message":"m"}"#, "invalid", "session_id"),
+        (r#"{"type":"StartRun","id":"1","session_id":"","agent_id":"a","message":"m"}"#, "invalid", "empty"),
+        (r#"{"type":"DeleteSession","id":"1","session_id":"s","run":"r"}"#, "invalid", "unknown field `run`"),
+        (r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[]}"#, "invalid", "at least one"),
+        (
+            r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[{"tool_call_id":"t"}]}"#,
+            "invalid",
+            "exactly one",
+        ),
+        (r#"{"type":"DeleteSession","id":"1","session_id":"s","reply_to":{"topic":"t"}}"#, "invalid", "correlation_id"),
+    ] {
+        let error = refused(json);
+        assert_eq!(error.code, code, "{json}: {error}");
+        assert!(error.reason.contains(told), "{json}: {error}");
+    }
+    let large = format!(r#"{{"type":"DeleteSession","id":"1","session_id":"{}"}}"#, "x".repeat(COMMAND_BYTES_MAX));
+    assert_eq!(refused(&large).code, "too_large");
+}
