@@ -26,8 +26,9 @@ const JAVA_MIN: u32 = 17;
 
 /// Where jars are kept: below the build output, so that they go when it goes.
 pub fn default_folder() -> PathBuf {
-    let built = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    built.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("kafka")
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2).unwrap_or(here);
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir)).join("kafka")
 }
 
 /// The folder with the jars of `version`, filled by Maven if it is not there yet.

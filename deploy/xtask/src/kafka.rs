@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use reenact_kafka_rig::{Cluster, DEFAULT_VERSION, Options, default_folder};
+use reenact_kafka_rig::{Cluster, DEFAULT_VERSION, OLDER_VERSION, Options, default_folder, fetch};
+
+use crate::place::Place;
 
 /// Which cluster is meant.
 #[derive(Debug, Args)]
@@ -92,6 +94,15 @@ pub(crate) fn run(kafka: Kafka) -> anyhow::Result<()> {
             cluster.start(node)?;
             cluster.leave_running();
         }
+    }
+    Ok(())
+}
+
+/// Fetches what the tests run, so that no test waits for a download.
+pub(crate) fn set_up(_: &Place) -> anyhow::Result<()> {
+    for version in [DEFAULT_VERSION, OLDER_VERSION] {
+        let lib = fetch(&default_folder(), version, |text| println!("{text}"))?;
+        println!("Apache Kafka {version} is in `{}`", lib.display());
     }
     Ok(())
 }

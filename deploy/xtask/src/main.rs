@@ -5,6 +5,7 @@
 
 mod deny;
 mod kafka;
+mod packages;
 mod place;
 mod python;
 mod simulate;

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{deny, place::Place, python, simulate::Seeds, task::Task};
+use crate::{deny, kafka, packages, place::Place, python, simulate::Seeds, task::Task};
 
 const SIMULATED_SEEDS: u64 = 1_000;
 
@@ -44,7 +44,9 @@ fn checks(place: &Place) -> Checks {
     let tests = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
     let docs = place.cargo(&["doc", "--workspace", "--no-deps"]);
     vec![
+        ("packages", Box::new(packages::set_up)),
         ("python", Box::new(python::set_up)),
+        ("kafka", Box::new(kafka::set_up)),
         ("format", cargo(&["fmt", "--all", "--check"])),
         ("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
