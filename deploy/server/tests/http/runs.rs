@@ -55,7 +55,7 @@ async fn a_token_makes_a_read_wait_and_says_so_when_it_waits_in_vain() {
     let token = answer.headers["reenact-position"].clone();
     let read = |token| request(Method::GET, "/runs").header("reenact-position", token).body(Body::empty()).unwrap();
     server.ask(read(token.clone())).await.expect(200);
-    let mut later = reenact_server::http::position::reenact_events::Token::decode(token.to_str().unwrap()).unwrap();
+    let mut later = reenact_events::Token::decode(token.to_str().unwrap()).unwrap();
     later.places[0].1.0 += 1_000_000;
     let late = server.ask(read(later.encode().parse().unwrap())).await.expect(425);
     assert!(late.headers.contains_key("retry-after"));
