@@ -16,6 +16,7 @@
 //! [`node`].
 
 pub mod admission;
+pub mod answers;
 pub mod api;
 mod effects;
 pub mod keys;

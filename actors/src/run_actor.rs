@@ -8,17 +8,18 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use reenact_events::{
-    Event, Offset, Predecessor, RunEvent, RunId, StreamKey, Text, Timestamp,
+    Event, Predecessor, RunEvent, RunId, StreamKey, Text, Timestamp,
     agent::{AgentSpec, Effect},
     event::{Failure, RunStatus, StepCall},
 };
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
+    answers::{Consumed, Told},
     api::{Accepted, SubmitError},
     effects::{self, Words},
-    partition::{Partition, Proposal, ProposeError, Receipt},
-    run::{Context, RunCommand, RunState, StepState, decide},
+    partition::{Partition, Proposal, ProposeError, Receipt, Settles},
+    run::{Context, RunCommand, RunState, StepState, decide, evolve},
     session_actor::SessionMessage,
 };
 
@@ -33,7 +34,7 @@ pub enum RunMessage {
         /// What is asked.
         command: RunCommand,
         /// Its place in the log of commands, if it came from there.
-        consumed: Option<Offset>,
+        consumed: Option<Consumed>,
         /// Told when it is durable.
         reply: oneshot::Sender<Result<Accepted, SubmitError>>,
     },
@@ -231,26 +232,45 @@ impl RunWork {
     async fn decide_and_commit(
         &mut self,
         command: RunCommand,
-        consumed: Option<Offset>,
+        consumed: Option<Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let command = self.with_partial_answer(command).await;
         let context = Context { now: self.partition.shared.now(), agent: self.agent.clone() };
         let events = match decide(&self.run, command, &context) {
             Ok(events) => events,
-            Err(refusal) => {
-                if consumed.is_some() {
-                    self.propose(&[], context.now, consumed).await?;
-                }
-                return Ok(Err(refusal.into()));
-            }
+            Err(refusal) => return self.refuse(refusal.into(), context.now, consumed).await,
         };
-        let receipt = match self.propose(&events, context.now, consumed).await {
+        let settles = consumed.map(|consumed| consumed.accepted(|| self.told(&events, context.now)));
+        let receipt = match self.propose(&events, context.now, settles).await {
             Ok(receipt) => receipt,
             Err(ProposeError::Rejected(reason)) => return self.fail_for_size(reason).await,
-            Err(lost) => return Err(lost.into()),
+            Err(error) => return Ok(Err(error.told()?)),
         };
         self.after_commit(&events)?;
         Ok(Ok(self.accepted(receipt)))
+    }
+
+    /// A refused command of the log moves the cursor all the same.
+    async fn refuse(
+        &self,
+        refused: SubmitError,
+        at: Timestamp,
+        consumed: Option<Consumed>,
+    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
+        if let Some(consumed) = consumed
+            && let Err(error) = self.propose(&[], at, Some(consumed.rejected(&refused))).await
+        {
+            return Ok(Err(error.told()?));
+        }
+        Ok(Err(refused))
+    }
+
+    /// What the publisher of a command that makes these events is told.
+    fn told(&self, events: &[RunEvent], at: Timestamp) -> Told {
+        let mut after = (*self.run).clone();
+        events.iter().for_each(|event| evolve(&mut after, event, at));
+        let run = Some((after.id().clone(), after.progress.status));
+        Told { duplicate: false, session_id: self.run.origin.session_id.clone(), run }
     }
 
     fn accepted(&self, receipt: Receipt) -> Accepted {
@@ -285,12 +305,12 @@ impl RunWork {
         &self,
         events: &[RunEvent],
         at: Timestamp,
-        consumed: Option<Offset>,
+        settles: Option<Settles>,
     ) -> Result<Receipt, ProposeError> {
         let key = StreamKey::session(&self.run.origin.session_id);
         let owner = self.run.origin.user_id.clone();
         let events = events.iter().cloned().map(Event::from).collect();
-        self.partition.propose(|reply| Proposal { key, owner, cause: None, at, events, consumed, reply }).await
+        self.partition.propose(|reply| Proposal { key, owner, cause: None, at, events, settles, reply }).await
     }
 
     /// The log does not take the events: the run ends with the reason, which is small.

@@ -12,13 +12,14 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, CommandBody, Event, Offset, RunId, SessionId, StreamKey, UserId, event::RunStatus};
+use reenact_events::{Command, CommandBody, Event, RunId, SessionId, StreamKey, UserId, event::RunStatus};
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
 
 use crate::{
+    answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
-    partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Submission},
+    partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Settles, Submission},
     run::RunCommand,
     run_actor::{Entry, RunMessage},
 };
@@ -164,7 +165,8 @@ impl SessionWork {
         let Command { id, user_id, body, reply_to } = command;
         match body {
             CommandBody::StartRun(start) => {
-                let start = Start { run_id: RunId::of_command(&id), user_id, start: *start, consumed };
+                let start =
+                    Start { run_id: RunId::of_command(&id), user_id, start: *start, consumed: consumed.as_ref() };
                 let answer = self.start_run(&id, start).await?;
                 self.reply(reply, answer, consumed).await
             }
@@ -181,7 +183,7 @@ impl SessionWork {
                 self.delete(Submission { command: Command { id, user_id, reply_to, body }, consumed, reply }).await
             }
             body => {
-                let answer = self.change(&id, user_id, body, consumed).await?;
+                let answer = self.change(&id, user_id, body, consumed.as_ref()).await?;
                 self.reply(reply, answer, consumed).await
             }
         }
@@ -191,11 +193,16 @@ impl SessionWork {
     async fn reply(
         &self,
         reply: Answer,
-        answer: Result<Accepted, SubmitError>,
-        consumed: Option<Offset>,
+        mut answer: Result<Accepted, SubmitError>,
+        consumed: Option<Consumed>,
     ) -> Result<(), ActorProcessingErr> {
-        if answer.is_err() && consumed.is_some() {
-            self.propose(None, None, consumed, Vec::new()).await?;
+        if let (Err(refused), Some(consumed)) = (&answer, consumed)
+            && !matches!(refused, SubmitError::Unavailable { .. })
+        {
+            let settled = self.propose(None, None, Some(consumed.rejected(refused)), Vec::new()).await;
+            if let Err(error) = settled {
+                answer = Err(error.told()?);
+            }
         }
         // Whoever asked may have left.
         reply.send(answer).unwrap_or_default();
@@ -206,12 +213,27 @@ impl SessionWork {
         &self,
         cause: Option<reenact_events::CommandId>,
         owner: Option<UserId>,
-        consumed: Option<Offset>,
+        settles: Option<Settles>,
         events: Vec<Event>,
     ) -> Result<Receipt, ProposeError> {
         let at = self.partition().shared.now();
         let key = StreamKey::session(self.id());
-        self.partition().propose(|reply| Proposal { key, owner, cause, at, events, consumed, reply }).await
+        self.partition().propose(|reply| Proposal { key, owner, cause, at, events, settles, reply }).await
+    }
+
+    /// Settles a command that changes nothing any more.
+    async fn repeat(
+        &self,
+        run: (RunId, RunStatus),
+        duplicate: bool,
+        consumed: Option<&Consumed>,
+    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
+        let told = || Told { duplicate, session_id: self.id().clone(), run: Some(run.clone()) };
+        let settles = consumed.map(|consumed| consumed.accepted(told));
+        match self.propose(None, None, settles, Vec::new()).await {
+            Ok(receipt) => Ok(Ok(self.accepted(receipt, Some(run)))),
+            Err(error) => Ok(Err(error.told()?)),
+        }
     }
 
     fn accepted(&self, receipt: Receipt, run: Option<(RunId, RunStatus)>) -> Accepted {
@@ -234,7 +256,7 @@ impl SessionWork {
         user: Option<&UserId>,
         run_id: RunId,
         what: RunCommand,
-        consumed: Option<Offset>,
+        consumed: Option<Consumed>,
         reply: Answer,
     ) -> Result<(), ActorProcessingErr> {
         let known = self.partition().states.run(&run_id)?.filter(|run| run.origin.session_id == *self.id());
@@ -244,10 +266,7 @@ impl SessionWork {
         if run.progress.status.is_end() {
             let answer = match what {
                 RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(&run_id, &decisions).into()),
-                _ => {
-                    let receipt = self.propose(None, None, consumed, Vec::new()).await?;
-                    Ok(self.accepted(receipt, Some((run_id, run.progress.status))))
-                }
+                _ => self.repeat((run_id, run.progress.status), false, consumed.as_ref()).await?,
             };
             return self.reply(reply, answer, consumed).await;
         }

@@ -93,6 +93,8 @@ struct Places {
     states: BTreeMap<PartitionId, Arc<States>>,
     troubles: BTreeMap<PartitionId, String>,
     damage: Option<String>,
+    /// The log has not said yet what this node may own.
+    joining: bool,
 }
 
 impl Shared {
@@ -100,9 +102,11 @@ impl Shared {
     #[must_use]
     pub fn new(tools: Tools, settings: Settings) -> Self {
         let admission = Mutex::new(Admission::new(settings.concurrency_max, settings.queue_depth_max));
-        let mut places = Places::default();
-        for partition in (0..tools.log.partitions()).map(PartitionId) {
-            places.troubles.insert(partition, "restoring".to_owned());
+        let mut places = Places { joining: tools.log.is_shared(), ..Places::default() };
+        if !places.joining {
+            // It is to own all of them.
+            let all = (0..tools.log.partitions()).map(PartitionId);
+            places.troubles.extend(all.map(|partition| (partition, "restoring".to_owned())));
         }
         Self {
             tools,
@@ -162,6 +166,31 @@ impl Shared {
         self.admission().forget(partition);
     }
 
+    /// The partition is being claimed and folded.
+    pub fn restoring(&self, partition: PartitionId) {
+        self.places().troubles.insert(partition, "restoring".to_owned());
+    }
+
+    /// The partition is on its way to another node: nothing is asked of it any more.
+    pub fn leaving(&self, partition: PartitionId) {
+        let mut places = self.places();
+        places.actors.remove(&partition);
+        places.states.remove(&partition);
+        places.troubles.remove(&partition);
+    }
+
+    /// Nothing works on the partition here, and nothing is to: what it held is free.
+    pub fn gone(&self, partition: PartitionId) {
+        self.leaving(partition);
+        self.admission().forget(partition);
+        self.call_next();
+    }
+
+    /// The log has said what this node may own.
+    pub fn joined(&self) {
+        self.places().joining = false;
+    }
+
     /// The partition cannot be served before somebody has seen to its log.
     pub fn damaged(&self, partition: PartitionId, what: String) {
         self.places().damage = Some(what.clone());
@@ -172,9 +201,10 @@ impl Shared {
     pub fn trouble(&self, partition: PartitionId, what: Option<String>) {
         let mut places = self.places();
         match what {
-            Some(what) => places.troubles.insert(partition, what),
+            // One that is not served any more has no trouble of its own.
+            Some(what) if places.actors.contains_key(&partition) => places.troubles.insert(partition, what),
             None if places.actors.contains_key(&partition) => places.troubles.remove(&partition),
-            None => None,
+            Some(_) | None => None,
         };
     }
 
@@ -196,7 +226,9 @@ impl Shared {
         let places = self.places();
         let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
-        Readiness { reasons: closing.into_iter().chain(troubles).collect(), damage: places.damage.clone() }
+        let joining = places.joining.then(|| "joining: the log has not said yet what this node may own".to_owned());
+        let reasons = closing.into_iter().chain(joining).chain(troubles).collect();
+        Readiness { reasons, damage: places.damage.clone() }
     }
 
     /// Whether any session refers to the blob. Without all partitions nobody knows: then it is taken to be so.

@@ -283,6 +283,12 @@ pub trait EventLog: Send + Sync {
     /// The answers that are committed from now on, whoever they are for, for ever.
     fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>>;
 
+    /// Whether other processes own partitions of this log too. Then commands for their partitions go through
+    /// the log, and so do the answers.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// What this process may own, as it changes, for ever. A log that one process has to itself grants every
     /// partition at once and withdraws none. Dropping the stream lets go of everything.
     fn ownership(&self) -> BoxStream<'static, Ownership> {

@@ -1,15 +1,24 @@
 //! From proposals to a known outcome: what goes into a batch, and how long to ask when the log is unsure.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use reenact_events::{
-    Batch, BatchId, CommandId, CommitOutcome, Committed, Event, EventLog, Lease, NewEvent, Offset, StreamKey,
-    Timestamp, UserId, ids,
+    Answer, Batch, BatchId, CommandId, CommitOutcome, Committed, DeadLetter, Event, EventLog, Forward, Lease,
+    NewAnswer, NewEvent, Offset, StreamKey, Timestamp, UserId, ids,
 };
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
 
-use crate::{shared::Shared, states::States};
+use crate::{
+    answers::{self, Asker},
+    api::{Refusal, SubmitError},
+    shared::Shared,
+    states::States,
+};
 
 /// A batch is closed at so many events,
 const BATCH_EVENTS_MAX: usize = 500;
@@ -31,10 +40,46 @@ pub struct Proposal {
     pub at: Timestamp,
     /// In order.
     pub events: Vec<Event>,
-    /// The command's place in the log of commands, if it came from there.
-    pub consumed: Option<Offset>,
+    /// The command that it settles, if that came from the log.
+    pub settles: Option<Settles>,
     /// Told when they are committed and folded.
     pub reply: oneshot::Sender<Result<Receipt, ProposeError>>,
+}
+
+/// The command of the log that a proposal settles.
+#[derive(Debug, Clone)]
+pub struct Settles {
+    /// Where it waits.
+    pub offset: Offset,
+    /// How it ends.
+    pub settlement: Settlement,
+}
+
+/// See [`Settles`].
+#[derive(Debug, Clone)]
+pub enum Settlement {
+    /// It was decided; its publisher is told, if it wants to be.
+    Decided(Option<Box<Answer>>),
+    /// Another partition decides it.
+    Forwarded(Box<Forward>),
+    /// It is no command.
+    Dead(Box<DeadLetter>),
+}
+
+impl Settles {
+    /// The same command, whose events the log does not take.
+    fn refused(self, reason: &Arc<str>) -> Self {
+        let error = SubmitError::from(Refusal::TooLarge(reason.clone()));
+        let settlement = match self.settlement {
+            Settlement::Decided(Some(answer)) => {
+                let asker =
+                    Asker { correlation_id: answer.correlation_id.clone(), command_id: answer.command_id.clone() };
+                Settlement::Decided(Some(Box::new(answers::rejected(&asker, &error))))
+            }
+            other => other,
+        };
+        Self { offset: self.offset, settlement }
+    }
 }
 
 /// The events are durable and folded.
@@ -50,9 +95,26 @@ pub enum ProposeError {
     /// The log refuses them for good.
     #[error("the log refuses the event: {0}")]
     Rejected(Arc<str>),
+    /// The command is asked again, after one before it.
+    #[error("a command before this one is asked again")]
+    OutOfTurn,
     /// The partition is lost; whether they were committed is told by the next owner's replay.
     #[error("the partition was lost")]
     Lost,
+}
+
+impl ProposeError {
+    /// What whoever asked is told.
+    ///
+    /// # Errors
+    /// When nobody can be told: the partition is lost.
+    pub fn told(self) -> Result<SubmitError, Self> {
+        match self {
+            Self::Rejected(reason) => Ok(Refusal::TooLarge(reason).into()),
+            Self::OutOfTurn => Ok(SubmitError::Unavailable { reason: self.to_string().into() }),
+            Self::Lost => Err(self),
+        }
+    }
 }
 
 /// What is being committed.
@@ -69,40 +131,70 @@ pub(super) enum Known {
     Lost(String),
 }
 
+/// Where a batch is written, and what was written before it.
+pub(super) struct Slot<'a> {
+    pub(super) states: &'a States,
+    pub(super) lease: &'a Lease,
+    /// How many batches there were under this lease.
+    pub(super) number: u64,
+    /// The last offset that was written.
+    pub(super) known: Offset,
+    /// One proposal only.
+    pub(super) alone: bool,
+}
+
 /// Takes proposals into a batch, in order, up to the bounds; at least one, whatever its size.
-pub(super) fn fill(
-    pending: &mut std::collections::VecDeque<Proposal>,
-    states: &States,
-    lease: &Lease,
-    number: u64,
-    alone: bool,
-) -> Result<InFlight, StoreError> {
-    let mut taken =
-        InFlight { batch: Arc::new(Batch::new(batch_id(lease, number), Vec::new())), proposals: Vec::new() };
+pub(super) fn fill(pending: &mut VecDeque<Proposal>, slot: &Slot<'_>) -> Result<InFlight, StoreError> {
+    let mut batch = Batch::new(batch_id(slot.lease, slot.number), Vec::new());
     let mut heads: BTreeMap<StreamKey, u64> = BTreeMap::new();
-    let (mut events, mut bytes, mut next_command) = (Vec::new(), 0, None);
+    let (mut bytes, mut proposals) = (0, Vec::new());
     while let Some(proposal) = pending.pop_front() {
-        let mut head = match heads.get(&proposal.key) {
-            Some(head) => *head,
-            None => states.next_seq(&proposal.key)?,
-        };
-        for event in &proposal.events {
-            let (cause, owner) = (proposal.cause.clone(), proposal.owner.clone());
-            let event = NewEvent::new(proposal.key.clone(), head, proposal.at, cause, owner, event)
-                .map_err(|error| StoreError::new(format!("an event cannot be written as JSON: {error}")))?;
-            bytes += event.data.len();
-            head += 1;
-            events.push(event);
+        if !proposal.events.is_empty() {
+            let head = match heads.get(&proposal.key) {
+                Some(head) => *head,
+                None => slot.states.next_seq(&proposal.key)?,
+            };
+            bytes += write(&proposal, head, &mut batch.events)?;
+            heads.insert(proposal.key.clone(), head + proposal.events.len() as u64);
         }
-        heads.insert(proposal.key.clone(), head);
-        next_command = next_command.max(proposal.consumed.map(Offset::next));
-        taken.proposals.push(proposal);
-        if alone || events.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
+        if let Some(settles) = &proposal.settles {
+            settle(settles, !proposal.events.is_empty(), slot.known, &mut batch);
+        }
+        proposals.push(proposal);
+        if slot.alone || batch.events.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
             break;
         }
     }
-    taken.batch = Arc::new(Batch { next_command, ..Batch::new(taken.batch.id, events) });
-    Ok(taken)
+    Ok(InFlight { batch: Arc::new(batch), proposals })
+}
+
+/// Puts the proposal's events behind the batch's; how many bytes they have.
+fn write(proposal: &Proposal, mut head: u64, events: &mut Vec<NewEvent>) -> Result<usize, StoreError> {
+    let mut bytes = 0;
+    for event in &proposal.events {
+        let (cause, owner) = (proposal.cause.clone(), proposal.owner.clone());
+        let event = NewEvent::new(proposal.key.clone(), head, proposal.at, cause, owner, event)
+            .map_err(|error| StoreError::new(format!("an event cannot be written as JSON: {error}")))?;
+        bytes += event.data.len();
+        head += 1;
+        events.push(event);
+    }
+    Ok(bytes)
+}
+
+/// Moves the cursor behind the command and does with it what is to be done. Its events, if it made any
+/// (`acts`), are the batch's last.
+fn settle(settles: &Settles, acts: bool, known: Offset, batch: &mut Batch) {
+    batch.next_command = batch.next_command.max(Some(settles.offset.next()));
+    match &settles.settlement {
+        Settlement::Decided(None) => {}
+        Settlement::Decided(Some(answer)) => {
+            let event = if acts { batch.events.len().checked_sub(1) } else { None };
+            batch.answers.push(NewAnswer { answer: (**answer).clone(), event, known });
+        }
+        Settlement::Forwarded(forward) => batch.forwards.push((**forward).clone()),
+        Settlement::Dead(letter) => batch.dead_letters.push((**letter).clone()),
+    }
 }
 
 fn batch_id(lease: &Lease, number: u64) -> BatchId {
@@ -135,6 +227,22 @@ pub(super) async fn commit(shared: &Shared, log: &dyn EventLog, lease: &Lease, b
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         pause_ms = (pause_ms * 2).min(RETRY_MS.1);
     }
+}
+
+/// What settles the command of a proposal that the log does not take, in its place.
+pub(super) fn bare(settles: Settles, key: StreamKey, at: Timestamp) -> Proposal {
+    let (reply, _nobody) = oneshot::channel();
+    Proposal { key, owner: None, cause: None, at, events: Vec::new(), settles: Some(settles), reply }
+}
+
+/// The proposal is refused for good. What is left to do in its place: its command is settled all the same, so
+/// that the cursor does not pass it without an answer.
+pub(super) fn refuse(refused: Proposal, reason: Arc<str>) -> Option<Proposal> {
+    let Proposal { key, at, settles, reply, .. } = refused;
+    let instead = settles.map(|settles| bare(settles.refused(&reason), key, at));
+    // The proposer may have died.
+    reply.send(Err(ProposeError::Rejected(reason))).unwrap_or_default();
+    instead
 }
 
 /// Which proposal holds the event at a place of the batch.

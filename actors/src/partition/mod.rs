@@ -5,12 +5,15 @@
 //! fault of the log or the store ends this actor, and the node restores the partition anew: everything that
 //! the actors below knew is in the log.
 
+mod batches;
 mod commit;
-mod helpers;
+mod pump;
 mod restore;
+mod sweeper;
+mod turns;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -19,19 +22,21 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, Event, Lease, Offset, SessionId};
+use reenact_events::{Command, Lease, Offset, SessionId};
 use reenact_snapshots::{Position, StoreError};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
+    answers::Consumed,
     api::{Accepted, SubmitError},
     session_actor::{SessionActor, SessionMessage, SessionSeed},
     shared::Shared,
-    states::{Fact, States},
+    states::States,
 };
 
-pub use commit::{Proposal, ProposeError, Receipt};
+pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
 pub use restore::{RestoreError, Restored, restore};
+use turns::Turns;
 
 /// What a partition's actor is told.
 pub enum PartitionMessage {
@@ -39,8 +44,16 @@ pub enum PartitionMessage {
     Submit(Submission),
     /// Commit events.
     Propose(Proposal),
+    /// Settle a command of the log without deciding it.
+    Settle(Proposal),
     /// Tell when everything proposed so far is committed.
     Barrier(oneshot::Sender<()>),
+    /// A command of the log must be asked again: nothing waits behind it.
+    Bar,
+    /// Commands may wait again; tell which are not settled when everything proposed so far is committed.
+    Resume(oneshot::Sender<BTreeSet<Offset>>),
+    /// Take nothing new; tell when what is being committed is.
+    HandOver(oneshot::Sender<()>),
     /// A waiting session may begin a run.
     Admit(SessionId),
     /// Let go of sessions that are idle.
@@ -57,7 +70,7 @@ pub struct Submission {
     /// What is asked.
     pub command: Command,
     /// Its place in the log of commands, if it came from there.
-    pub consumed: Option<Offset>,
+    pub consumed: Option<Consumed>,
     /// Told when it is durable, or refused.
     pub reply: oneshot::Sender<Result<Accepted, SubmitError>>,
 }
@@ -119,6 +132,7 @@ struct Place {
 
 enum After {
     Tell(oneshot::Sender<()>),
+    Resume(oneshot::Sender<BTreeSet<Offset>>),
     Restart(SessionId),
 }
 
@@ -142,9 +156,14 @@ pub struct PartitionState {
     proposed: u64,
     settled: u64,
     after: VecDeque<(u64, After)>,
+    turns: Turns<Proposal>,
+    /// Told when nothing is being committed any more: the partition goes to another node.
+    leaving: Option<Leaving>,
     helpers: Vec<AbortOnDrop>,
     committing: Option<AbortOnDrop>,
 }
+
+type Leaving = Option<oneshot::Sender<()>>;
 
 /// A task that ends with its owner.
 pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
@@ -169,7 +188,7 @@ impl Actor for PartitionActor {
         // Sessions that are restored below may be called at once.
         self.shared.arrived(lease.partition, myself.clone(), states.clone());
         let partition = Partition { shared: self.shared.clone(), lease, states, actor: myself.clone() };
-        let helpers = vec![helpers::sweeper(&self.shared, myself.clone()), helpers::command_pump(&partition)];
+        let helpers = vec![sweeper::sweeper(&self.shared, myself.clone()), pump::command_pump(&partition)];
         let mut state = PartitionState {
             partition,
             position,
@@ -183,6 +202,8 @@ impl Actor for PartitionActor {
             proposed: 0,
             settled: 0,
             after: VecDeque::new(),
+            turns: Turns::default(),
+            leaving: None,
             helpers,
             committing: None,
         };
@@ -200,19 +221,34 @@ impl Actor for PartitionActor {
         state: &mut PartitionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            PartitionMessage::Submit(submission) => {
-                let Some(session) = submission.command.body.session_id().cloned() else { return Ok(()) };
-                state.route(session, SessionMessage::Submit(submission)).await?;
-            }
+            // Its reply is dropped: the next owner is asked.
+            PartitionMessage::Submit(_)
+            | PartitionMessage::Propose(_)
+            | PartitionMessage::Settle(_)
+            | PartitionMessage::Admit(_)
+                if state.leaving.is_some() => {}
+            PartitionMessage::Submit(submission) => state.submit(submission).await?,
             PartitionMessage::Propose(proposal) => {
-                state.proposed += 1;
-                state.pending.push_back(proposal);
+                state.propose(proposal);
                 state.commit_next()?;
+            }
+            PartitionMessage::Settle(proposal) => {
+                if let Some(settles) = &proposal.settles {
+                    state.turns.expect(settles.offset);
+                }
+                state.propose(proposal);
+                state.commit_next()?;
+            }
+            PartitionMessage::Bar => state.turns.bar().into_iter().for_each(batches::refuse_turn),
+            PartitionMessage::Resume(reply) => {
+                state.after.push_back((state.proposed, After::Resume(reply)));
+                state.run_after().await?;
             }
             PartitionMessage::Barrier(reply) => {
                 state.after.push_back((state.proposed, After::Tell(reply)));
                 state.run_after().await?;
             }
+            PartitionMessage::HandOver(reply) => state.hand_over(reply),
             PartitionMessage::Admit(session) => state.route(session, SessionMessage::Admit).await?,
             PartitionMessage::Sweep => state.sweep(),
             PartitionMessage::StoreFailed(error) => return Err(error.into()),
@@ -232,6 +268,9 @@ impl Actor for PartitionActor {
         state: &mut PartitionState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
+            if state.leaving.is_some() {
+                return Ok(());
+            }
             if error.is::<StoreError>() {
                 // No session's fault: what they all read is broken.
                 return Err(error);
@@ -249,6 +288,17 @@ impl Actor for PartitionActor {
 }
 
 impl PartitionState {
+    async fn submit(&mut self, submission: Submission) -> Result<(), ActorProcessingErr> {
+        if let Some(consumed) = &submission.consumed {
+            self.turns.expect(consumed.offset);
+        }
+        match submission.command.body.session_id().cloned() {
+            Some(session) => self.route(session, SessionMessage::Submit(submission)).await,
+            // Whoever sends a command here has found its session.
+            None => Ok(()),
+        }
+    }
+
     async fn route(&mut self, session: SessionId, message: SessionMessage) -> Result<(), ActorProcessingErr> {
         if let Some(held) = self.held.get_mut(&session) {
             held.push(message);
@@ -273,98 +323,12 @@ impl PartitionState {
         Ok(())
     }
 
-    fn commit_next(&mut self) -> Result<(), ActorProcessingErr> {
-        while self.in_flight.is_none() && !self.pending.is_empty() {
-            self.batches += 1;
-            let alone = self.one_by_one > 0;
-            self.one_by_one = self.one_by_one.saturating_sub(1);
-            let filled =
-                commit::fill(&mut self.pending, &self.partition.states, &self.partition.lease, self.batches, alone)?;
-            if filled.batch.events.is_empty() && filled.batch.next_command.is_none() {
-                self.answer(filled.proposals, self.last_offset());
-                continue;
-            }
-            let (partition, batch) = (self.partition.clone(), filled.batch.clone());
-            self.in_flight = Some(filled);
-            let task = tokio::spawn(async move {
-                let log = partition.shared.tools.log.clone();
-                let known = commit::commit(&partition.shared, &*log, &partition.lease, &batch).await;
-                // The actor may have ended meanwhile; the next claim's replay tells it then.
-                partition.actor.cast(PartitionMessage::CommitEnded(CommitEnded(known))).unwrap_or_default();
-            });
-            self.committing = Some(AbortOnDrop(task.abort_handle()));
-        }
-        Ok(())
-    }
-
-    fn last_offset(&self) -> Offset {
-        Offset(self.position.next_offset.0.saturating_sub(1))
-    }
-
-    fn answer(&mut self, proposals: Vec<Proposal>, offset: Offset) {
-        self.settled += proposals.len() as u64;
-        for proposal in proposals {
-            // The proposer may have died: its successor reads what was committed.
-            proposal.reply.send(Ok(Receipt { offset })).unwrap_or_default();
-        }
-    }
-
-    fn commit_ended(&mut self, known: commit::Known) -> Result<(), ActorProcessingErr> {
-        let Some(commit::InFlight { batch, mut proposals }) = self.in_flight.take() else { return Ok(()) };
-        match known {
-            commit::Known::Committed(committed) => {
-                let events: Vec<&Event> = proposals.iter().flat_map(|proposal| &proposal.events).collect();
-                let facts: Vec<_> = batch
-                    .events
-                    .iter()
-                    .zip(&events)
-                    .map(|(record, event)| Fact { key: &record.key, seq: record.seq, at: record.at, event })
-                    .collect();
-                if let (Some(offset), Some(chain)) = (committed.offsets.last(), committed.chain.last()) {
-                    self.position = Position {
-                        next_offset: offset.next(),
-                        term: self.partition.lease.term,
-                        chain: *chain,
-                        ..self.position
-                    };
-                    if let Err(error) = self.partition.states.apply(&facts, self.position) {
-                        self.partition.states.clear()?;
-                        return Err(error.into());
-                    }
-                }
-                for fact in &facts {
-                    if let Event::Run(event) = fact.event {
-                        self.partition.shared.live.event(fact.seq, fact.at, Arc::new(event.clone()));
-                    }
-                }
-                self.answer(proposals, self.last_offset());
-                Ok(())
-            }
-            commit::Known::Rejected { event, reason } => {
-                let culprit =
-                    event.and_then(|event| commit::owner_of(&proposals, event)).or((proposals.len() == 1).then_some(0));
-                match culprit {
-                    Some(culprit) => {
-                        self.settled += 1;
-                        let refused = proposals.remove(culprit);
-                        refused.reply.send(Err(ProposeError::Rejected(reason))).unwrap_or_default();
-                    }
-                    None => self.one_by_one = proposals.len(),
-                }
-                for proposal in proposals.into_iter().rev() {
-                    self.pending.push_front(proposal);
-                }
-                Ok(())
-            }
-            commit::Known::Lost(reason) => Err(reason.into()),
-        }
-    }
-
     async fn run_after(&mut self) -> Result<(), ActorProcessingErr> {
         while self.after.front().is_some_and(|(ticket, _)| *ticket <= self.settled) {
             match self.after.pop_front() {
                 // Who waited may have died.
                 Some((_, After::Tell(reply))) => reply.send(()).unwrap_or_default(),
+                Some((_, After::Resume(reply))) => reply.send(self.turns.resume()).unwrap_or_default(),
                 Some((_, After::Restart(session))) => self.restart(session).await?,
                 None => {}
             }

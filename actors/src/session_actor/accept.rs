@@ -1,31 +1,32 @@
 //! The commands that the session itself decides: starting a run, and creating, changing and deleting the session.
 
 use ractor::ActorProcessingErr;
-use reenact_events::{CommandBody, CommandId, Offset, RunId, StreamKey, UserId, command::StartRun, event::RunStatus};
+use reenact_events::{CommandBody, CommandId, RunId, StreamKey, UserId, command::StartRun, event::RunStatus};
 use tokio::sync::oneshot;
 
 use super::SessionWork;
 use crate::{
+    answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
-    partition::{Proposal, ProposeError, Submission},
+    partition::{Proposal, Submission},
     run::{Context, RunCommand},
     run_actor::Entry,
     session::{self, Fields, NewRun},
 };
 
 /// A run that somebody asks for.
-pub(super) struct Start {
+pub(super) struct Start<'a> {
     pub(super) run_id: RunId,
     pub(super) user_id: Option<UserId>,
     pub(super) start: StartRun,
-    pub(super) consumed: Option<Offset>,
+    pub(super) consumed: Option<&'a Consumed>,
 }
 
 impl SessionWork {
     pub(super) async fn start_run(
         &mut self,
         cause: &CommandId,
-        asked: Start,
+        asked: Start<'_>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let Start { run_id, user_id, start, consumed } = asked;
         let partition = self.partition().clone();
@@ -34,8 +35,7 @@ impl SessionWork {
             if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
                 return Ok(Err(Refusal::RunNotFound.into()));
             }
-            let receipt = self.propose(None, None, consumed, Vec::new()).await?;
-            return Ok(Ok(self.accepted(receipt, Some((run_id, known.progress.status)))));
+            return self.repeat((run_id, known.progress.status), true, consumed).await;
         }
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
@@ -55,33 +55,32 @@ impl SessionWork {
         let new =
             NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
         let decided = session::start_run(&session, new, &context);
-        let outcome = match decided {
-            Ok(events) => {
-                let at = context.now;
-                let key = StreamKey::session(self.id());
-                let cause = Some(cause.clone());
-                partition.propose(|reply| Proposal { key, owner: user_id, cause, at, events, consumed, reply }).await
-            }
+        let events = match decided {
+            Ok(events) => events,
             Err(refusal) => {
                 partition.shared.admission().release(number, &run_id);
                 return Ok(Err(refusal.into()));
             }
         };
-        match outcome {
+        let run = (run_id.clone(), if begins { RunStatus::Running } else { RunStatus::Pending });
+        let told = || Told { duplicate: false, session_id: self.id().clone(), run: Some(run.clone()) };
+        let settles = consumed.map(|consumed| consumed.accepted(told));
+        let (key, at, cause) = (StreamKey::session(self.id()), context.now, Some(cause.clone()));
+        let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, settles, reply };
+        match partition.propose(proposal).await {
             Ok(receipt) => {
                 if begins {
-                    self.spawn(run_id.clone(), Entry::Begun).await?;
+                    self.spawn(run_id, Entry::Begun).await?;
                 } else {
                     self.stand_in_line_if_free()?;
                 }
-                let status = if begins { RunStatus::Running } else { RunStatus::Pending };
-                Ok(Ok(self.accepted(receipt, Some((run_id, status)))))
+                Ok(Ok(self.accepted(receipt, Some(run))))
             }
-            Err(ProposeError::Rejected(reason)) => {
+            Err(error) => {
+                let told = error.told()?;
                 partition.shared.admission().release(number, &run_id);
-                Ok(Err(Refusal::TooLarge(reason).into()))
+                Ok(Err(told))
             }
-            Err(lost) => Err(lost.into()),
         }
     }
 
@@ -90,7 +89,7 @@ impl SessionWork {
         cause: &CommandId,
         user: Option<UserId>,
         body: CommandBody,
-        consumed: Option<Offset>,
+        consumed: Option<&Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let session = self.partition().states.session(self.id())?;
         let decided = match body {
@@ -111,10 +110,11 @@ impl SessionWork {
             Ok(events) => events,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
-        match self.propose(Some(cause.clone()), user, consumed, events).await {
+        let told = || Told { duplicate: false, session_id: self.id().clone(), run: None };
+        let settles = consumed.map(|consumed| consumed.accepted(told));
+        match self.propose(Some(cause.clone()), user, settles, events).await {
             Ok(receipt) => Ok(Ok(self.accepted(receipt, None))),
-            Err(ProposeError::Rejected(reason)) => Ok(Err(Refusal::TooLarge(reason).into())),
-            Err(lost) => Err(lost.into()),
+            Err(error) => Ok(Err(error.told()?)),
         }
     }
 
@@ -138,7 +138,7 @@ impl SessionWork {
             return Ok(());
         }
         if let Some(Submission { command, consumed, reply }) = self.deletion.take() {
-            let answer = self.change(&command.id, command.user_id, command.body, consumed).await?;
+            let answer = self.change(&command.id, command.user_id, command.body, consumed.as_ref()).await?;
             self.partition().shared.deleted.notify_one();
             self.reply(reply, answer, consumed).await?;
         }
