@@ -7,16 +7,17 @@ mod tenure;
 use std::{sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorRef};
-use reenact_events::{Command, PartitionId};
+use reenact_events::{Command, CommandBody, PartitionId};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    api::{Accepted, Readiness, SubmitError},
+    api::{Accepted, Readiness, Refusal, SubmitError},
+    gateway::Gateway,
     live::LiveHub,
     partition::{PartitionMessage, Submission},
     shared::{Settings, Shared, Tools},
 };
-use actor::{NodeActor, NodeMessage};
+use actor::{NodeActor, NodeMessage, NodeSeed};
 
 /// How long a command may wait for its commit before the caller is told that the outcome is unknown.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -29,6 +30,7 @@ pub struct NodeHandle {
     shared: Arc<Shared>,
     actor: ActorRef<NodeMessage>,
     in_flight: Arc<Semaphore>,
+    gateway: Arc<Gateway>,
 }
 
 impl NodeHandle {
@@ -40,8 +42,10 @@ impl NodeHandle {
     pub async fn start(tools: Tools, settings: Settings) -> Result<Self, ractor::SpawnErr> {
         let in_flight = Arc::new(Semaphore::new(settings.in_flight_max));
         let shared = Arc::new(Shared::new(tools, settings));
-        let (actor, _) = NodeActor::spawn(None, NodeActor, shared.clone()).await?;
-        Ok(Self { shared, actor, in_flight })
+        let gateway = Arc::new(Gateway::new(shared.tools.log.clone(), shared.incarnation));
+        let seed = NodeSeed { shared: shared.clone(), gateway: gateway.clone() };
+        let (actor, _) = NodeActor::spawn(None, NodeActor, seed).await?;
+        Ok(Self { shared, actor, in_flight, gateway })
     }
 
     /// Asks for something and waits until it is durable. The command's id makes a repeat harmless: after
@@ -50,31 +54,47 @@ impl NodeHandle {
     /// # Errors
     /// When a rule says no, the queue is full, or the node cannot take commands now.
     pub async fn submit(&self, command: Command) -> Result<Accepted, SubmitError> {
-        let unavailable = |reason: String| SubmitError::Unavailable { reason: reason.into() };
         if self.shared.is_closing() {
-            return Err(unavailable("it is shutting down; ask another node, or this one after its restart".to_owned()));
+            return Err(unavailable("it is shutting down; ask another node, or this one after its restart"));
         }
-        let stream = command.stream().ok_or_else(|| unavailable("the command names no session".to_owned()))?;
-        let number = stream.partition_of(self.shared.tools.log.partitions());
-        let Some(actor) = self.shared.partition(number) else {
-            return Err(unavailable(self.why(number)));
+        let Ok(_permit) = self.in_flight.clone().try_acquire_owned() else {
+            return Err(unavailable("too many commands are waiting for the log"));
         };
-        let Ok(permit) = self.in_flight.clone().try_acquire_owned() else {
-            return Err(unavailable("too many commands are waiting for the log".to_owned()));
-        };
-        let (reply, answer) = oneshot::channel();
-        if actor.cast(PartitionMessage::Submit(Submission { command, consumed: None, reply })).is_err() {
-            return Err(unavailable(self.why(number)));
+        let command = self.with_session(command);
+        let number = command.stream().map(|stream| stream.partition_of(self.shared.tools.log.partitions()));
+        let actor = number.and_then(|number| self.shared.partition(number));
+        let shared_log = self.shared.tools.log.is_shared();
+        if let Some(actor) = actor {
+            // Without an answer the partition may be on its way to another node, which is asked then.
+            let repeat = shared_log.then(|| command.clone());
+            let answer = ask(&actor, command).await;
+            return match (answer, repeat) {
+                (Some(answer), _) => answer,
+                (None, Some(command)) => self.gateway.ask(command, ANSWER_WAIT).await,
+                (None, None) => Err(self.unknown(number)),
+            };
         }
-        let answer = tokio::time::timeout(ANSWER_WAIT, answer).await;
-        drop(permit);
-        match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) | Err(_) => Err(unavailable(format!(
-                "the outcome of this command is not known yet ({}); ask again with the same id",
-                self.why(number)
-            ))),
+        match number {
+            _ if shared_log => self.gateway.ask(command, ANSWER_WAIT).await,
+            Some(number) => Err(unavailable(&self.why(number))),
+            None if self.shared.readiness().is_ready() => Err(Refusal::RunNotFound.into()),
+            None => Err(unavailable(&self.shared.readiness().reasons.join("; "))),
         }
+    }
+
+    /// A command that names only a run, with the run's session, if the run is of a partition that is served here.
+    fn with_session(&self, mut command: Command) -> Command {
+        if let CommandBody::CancelRun { session_id: session @ None, run_id, .. }
+        | CommandBody::ContinueRun { session_id: session @ None, run_id, .. } = &mut command.body
+        {
+            *session = self.shared.session_of(run_id);
+        }
+        command
+    }
+
+    fn unknown(&self, partition: Option<PartitionId>) -> SubmitError {
+        let why = partition.map(|partition| self.why(partition)).unwrap_or_default();
+        unavailable(&format!("the outcome of this command is not known yet ({why}); ask again with the same id"))
     }
 
     fn why(&self, partition: PartitionId) -> String {
@@ -122,6 +142,12 @@ impl NodeHandle {
         }
     }
 
+    /// Ends the node as if its process were killed: nothing is finished and nothing is let go in order.
+    pub fn kill(&self) {
+        self.shared.close();
+        self.actor.kill();
+    }
+
     /// Waits for what is being committed.
     async fn settle(&self, partition: PartitionId) {
         let Some(actor) = self.shared.partition(partition) else { return };
@@ -132,4 +158,15 @@ impl NodeHandle {
             tracing::warn!(partition = partition.0, "the log did not take the last batch before the shutdown");
         }
     }
+}
+
+fn unavailable(reason: &str) -> SubmitError {
+    SubmitError::Unavailable { reason: reason.into() }
+}
+
+/// Asks a partition that is served here; `None` when it has gone without an answer, or takes too long.
+async fn ask(actor: &ActorRef<PartitionMessage>, command: Command) -> Option<Result<Accepted, SubmitError>> {
+    let (reply, answer) = oneshot::channel();
+    actor.cast(PartitionMessage::Submit(Submission { command, consumed: None, reply })).ok()?;
+    tokio::time::timeout(ANSWER_WAIT, answer).await.ok()?.ok()
 }

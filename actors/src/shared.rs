@@ -11,9 +11,11 @@ use std::{
 
 use ractor::ActorRef;
 use reenact_events::{
-    AgentId, Blobs, Clock, EventLog, NodeId, PartitionId, SessionId, Timestamp, agent::AgentSpec, command::AgentRef,
+    AgentId, Blobs, Clock, EventLog, LiveBus, NodeId, PartitionId, RunId, SessionId, Timestamp, agent::AgentSpec,
+    command::AgentRef, ids,
 };
 use reenact_snapshots::{StateStore, StoreError};
+use uuid::Uuid;
 
 use crate::{
     admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, states::States, step::Steps,
@@ -35,6 +37,8 @@ pub struct Tools {
     pub steps: Arc<dyn Steps>,
     /// The agents that are served, for commands that name one.
     pub agents: Arc<BTreeMap<AgentId, Arc<AgentSpec>>>,
+    /// Carries live frames to and from the other nodes, if there are any.
+    pub live_bus: Option<Arc<dyn LiveBus>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -78,6 +82,8 @@ pub struct Shared {
     pub tools: Tools,
     /// What bounds it.
     pub settings: Settings,
+    /// Names this life of this node.
+    pub incarnation: Uuid,
     /// Live streams.
     pub live: LiveHub,
     /// Told when a session was deleted: its blobs may be swept.
@@ -108,10 +114,14 @@ impl Shared {
             let all = (0..tools.log.partitions()).map(PartitionId);
             places.troubles.extend(all.map(|partition| (partition, "restoring".to_owned())));
         }
+        // No two lives of one node begin in the same millisecond.
+        let incarnation = ids::derived("incarnation", &[settings.node.as_str(), &tools.clock.now().0.to_string()]);
+        let live = tools.live_bus.clone().map_or_else(LiveHub::default, |bus| LiveHub::shared(bus, incarnation));
         Self {
             tools,
             settings,
-            live: LiveHub::default(),
+            incarnation,
+            live,
             deleted: tokio::sync::Notify::new(),
             admission,
             places: Mutex::new(places),
@@ -229,6 +239,15 @@ impl Shared {
         let joining = places.joining.then(|| "joining: the log has not said yet what this node may own".to_owned());
         let reasons = closing.into_iter().chain(joining).chain(troubles).collect();
         Readiness { reasons, damage: places.damage.clone() }
+    }
+
+    /// The session of a run, if the run is of a partition that is served here.
+    #[must_use]
+    pub fn session_of(&self, run: &RunId) -> Option<SessionId> {
+        let states: Vec<_> = self.places().states.values().cloned().collect();
+        // A state store that cannot be read is restored by its partition; meanwhile it knows nothing.
+        let known = states.iter().find_map(|states| states.run(run).ok().flatten());
+        known.map(|run| run.origin.session_id.clone())
     }
 
     /// Whether any session refers to the blob. Without all partitions nobody knows: then it is taken to be so.

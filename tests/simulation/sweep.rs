@@ -184,6 +184,7 @@ impl Scene {
             blobs: Arc::new(MemoryBlobs::default()),
             steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
             agents: Arc::default(),
+            live_bus: None,
             clock: self.clock.clone() as Arc<dyn Clock>,
         };
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
@@ -303,6 +304,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
             blobs: Arc::new(MemoryBlobs::default()),
             steps: panics.clone(),
             agents: Arc::default(),
+            live_bus: None,
             clock: scene.clock.clone() as Arc<dyn Clock>,
         };
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");

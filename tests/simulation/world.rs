@@ -164,6 +164,7 @@ impl World {
             blobs: self.blobs.clone(),
             steps: Arc::new(SimulatedSteps { dice: self.dice.child(), ledger: self.ledger.clone(), panic_per_mille }),
             agents: Arc::default(),
+            live_bus: None,
             clock: self.clock.clone(),
         }
     }

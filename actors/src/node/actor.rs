@@ -12,6 +12,8 @@ use super::{
     tenure::{Order, Tenure},
 };
 use crate::{
+    gateway::Gateway,
+    live,
     partition::{self, AbortOnDrop, PartitionActor, PartitionMessage, RestoreError, Restored},
     shared::Shared,
 };
@@ -32,6 +34,12 @@ pub(super) enum NodeMessage {
 }
 
 pub(super) struct NodeActor;
+
+/// What the actor begins with.
+pub(super) struct NodeSeed {
+    pub(super) shared: Arc<Shared>,
+    pub(super) gateway: Arc<Gateway>,
+}
 
 /// What works on a partition.
 enum Work {
@@ -73,7 +81,8 @@ struct Place {
 }
 
 pub(super) struct NodeState {
-    _sweeper: AbortOnDrop,
+    /// Ends with the actor.
+    _helpers: Vec<AbortOnDrop>,
     shared: Arc<Shared>,
     myself: ActorRef<NodeMessage>,
     follower: Option<Follower>,
@@ -113,17 +122,18 @@ impl Drop for Follower {
 impl Actor for NodeActor {
     type Msg = NodeMessage;
     type State = NodeState;
-    type Arguments = Arc<Shared>;
+    type Arguments = NodeSeed;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<NodeMessage>,
-        shared: Arc<Shared>,
-    ) -> Result<NodeState, ActorProcessingErr> {
-        let sweeper = tokio::spawn(sweep_blobs(shared.clone()));
-        let sweeper = AbortOnDrop(sweeper.abort_handle());
+    async fn pre_start(&self, myself: ActorRef<NodeMessage>, seed: NodeSeed) -> Result<NodeState, ActorProcessingErr> {
+        let NodeSeed { shared, gateway } = seed;
+        let mut helpers = vec![tokio::spawn(sweep_blobs(shared.clone()))];
+        if shared.tools.log.is_shared() {
+            helpers.push(tokio::spawn(gateway.follow(shared.tools.log.answers())));
+            helpers.push(tokio::spawn(live::relay(shared.live.clone())));
+        }
+        let helpers = helpers.iter().map(|task| AbortOnDrop(task.abort_handle())).collect();
         let follower = Some(Follower::start(&shared, myself.clone()));
-        Ok(NodeState { _sweeper: sweeper, shared, myself, follower, places: BTreeMap::new(), leaving: None })
+        Ok(NodeState { _helpers: helpers, shared, myself, follower, places: BTreeMap::new(), leaving: None })
     }
 
     async fn handle(

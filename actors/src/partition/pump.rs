@@ -87,12 +87,6 @@ struct Pump {
 /// The partition's actor has ended, and with it the need for this task.
 struct Ended;
 
-impl From<StoreError> for Ended {
-    fn from(_: StoreError) -> Self {
-        Self
-    }
-}
-
 impl Pump {
     async fn run(mut self, mut commands: Commands) {
         while self.turn(&mut commands).await.is_ok() {}
@@ -201,7 +195,8 @@ impl Pump {
         else {
             return Ok(Route::Unknown);
         };
-        if let Some(run) = self.partition.states.run(run_id)? {
+        let known = self.partition.states.run(run_id).map_err(|error| self.broken(error))?;
+        if let Some(run) = known {
             return Ok(Route::Here(run.origin.session_id.clone()));
         }
         *asked += 1;
@@ -211,6 +206,12 @@ impl Pump {
             return Ok(Route::Unknown);
         }
         Ok(Route::To(PartitionId((here.0 + 1) % all), next))
+    }
+
+    /// The partition is restored anew.
+    fn broken(&self, error: StoreError) -> Ended {
+        self.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
+        Ended
     }
 
     async fn submit(&mut self, offset: Offset, command: Box<Command>, session: SessionId) -> Result<(), Ended> {

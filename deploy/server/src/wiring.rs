@@ -91,6 +91,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         blobs: blobs.clone(),
         steps: Arc::new(steps),
         agents: app.agents_by_id(),
+        live_bus: None,
         clock,
     };
     let settings = Settings {

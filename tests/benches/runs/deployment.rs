@@ -65,6 +65,7 @@ impl Deployment {
             blobs: Arc::new(blobs),
             steps: Arc::new(InstantSteps),
             agents: Arc::default(),
+            live_bus: None,
             clock,
         };
         let settings = Settings { concurrency_max: 0, queue_depth_max: 0, idle_ms, ..Settings::of(bench()) };
