@@ -23,8 +23,8 @@ use crate::{
 /// Raised whenever the layout inside sled changes; a directory of another version is never opened.
 const FORMAT_VERSION: u32 = 1;
 /// sled counts the bytes on disk; decoded they are two to three times as many. What is not in here is in the
-/// kernel's page cache, so a larger one makes runs no faster.
-const CACHE_BYTES: u64 = 4 << 20;
+/// kernel's page cache, so a larger one makes runs no faster, and only folding everything again a fifth.
+const CACHE_BYTES: u64 = 1 << 20;
 /// Losing half a second of the cache costs folding half a second of the log.
 const FLUSH_EVERY_MS: u64 = 500;
 /// Beyond this many bytes on disk per byte of content, plus the slack, space has leaked (a known fault of

@@ -29,6 +29,9 @@ pub(crate) enum Content {
     OfAnotherLog,
 }
 
+/// What is not among the pages that a connection keeps is in the kernel's cache, so few are enough.
+const CACHE_KIB: i64 = 4_000;
+
 /// Opens a connection with the settings that all have. Reads once, so that the connection holds on to its
 /// file and its write-ahead log from here on, whatever happens to their names.
 pub(crate) fn connect(path: &Path) -> Result<Connection, ViewError> {
@@ -36,10 +39,10 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, ViewError> {
     Database { connection: &connection, path }.batch(
         "PRAGMA busy_timeout = 5000;
          PRAGMA synchronous = NORMAL;
-         PRAGMA cache_size = -16000;
          PRAGMA journal_size_limit = 67108864;
          SELECT count(*) FROM sqlite_schema;",
     )?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(|error| view_error(path, &error))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

@@ -17,6 +17,7 @@ pub(crate) fn work(name: &str, folder: &Path) {
         "together" => run(commits::together(folder)),
         "together untimed" => run(commits::together_untimed(folder)),
         "growth" => run(growth::grow(folder)),
+        "gather half" => run(crowd::gather_half(folder)),
         "gather" => run(crowd::gather(folder)),
         "open-store" => run(crowd::open_store(folder)),
         "replay" => run(crowd::replay(folder)),
@@ -77,9 +78,15 @@ pub(crate) fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
 
-/// The bytes that this process has in memory.
+/// The bytes that this process has in memory of its own; pages of files that are mapped are not among them.
 pub(crate) fn resident_bytes() -> f64 {
-    1024.0 * number_of("/proc/self/status", "VmRSS:")
+    1024.0 * number_of("/proc/self/status", "RssAnon:")
+}
+
+/// The bytes of mapped files, the program's own code among them, that are in memory. The kernel takes them away when
+/// it needs room.
+pub(crate) fn mapped_bytes() -> f64 {
+    1024.0 * number_of("/proc/self/status", "RssFile:")
 }
 
 /// The bytes that this process gave to the kernel to write, into whatever file.
