@@ -204,6 +204,8 @@ pub enum Arrival {
 /// A change of what this process may own.
 #[derive(Debug)]
 pub enum Ownership {
+    /// This process takes part. It may own nothing for now: that is told beside.
+    Joined,
     /// The partition may be claimed.
     Granted(PartitionId),
     /// Another process is to have it: what is in flight may be finished, then `released` is dropped.

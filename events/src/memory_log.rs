@@ -9,6 +9,7 @@
 
 mod content;
 mod fault;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ pub use fault::{Fault, Faults, NoFaults, Operation};
 
 use crate::{
     Answer, Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, DeadLetter, EventLog, Forward, Lease,
-    LogError, LogId, NodeId, Offset, Owner, PartitionId, Recorded,
+    LogError, LogId, NodeId, Offset, Owner, Ownership, PartitionId, Recorded,
 };
 use content::{Content, Partition};
 
@@ -131,7 +132,7 @@ impl MemoryLog {
         poll_fn(|context| {
             let mut content = self.content();
             if let Some(answer) = content.answers.get(place)
-                && !content.ended.contains(&self.process)
+                && content.answers_to(self.process)
             {
                 return Poll::Ready(answer.clone());
             }
@@ -154,6 +155,7 @@ impl MemoryLog {
         if let Some(delay) = self.faults().delay(operation) {
             delay.await;
         }
+        self.thawed().await;
         if self.content().ended.contains(&self.process) {
             pending::<()>().await;
         }
@@ -176,7 +178,7 @@ impl MemoryLog {
 
     async fn commit_batch(&self, lease: &Lease, batch: &Batch) -> CommitOutcome {
         self.travel(Operation::Commit(lease.partition)).await;
-        if let Some(refusal) = self.content().arrive(lease, batch) {
+        if let Some(refusal) = self.content().arrive(lease, batch, self.process) {
             return refusal;
         }
         let fault = self.fault(lease.partition, batch);
@@ -200,7 +202,12 @@ impl MemoryLog {
             if content.ended.contains(&self.process) {
                 return Poll::Pending;
             }
+            let frozen = content.sharing.is_frozen(self.process);
             let known = content.partition(partition)?;
+            if frozen {
+                known.wait(context.waker());
+                return Poll::Pending;
+            }
             match next(known) {
                 Some(found) => Poll::Ready(found),
                 None => {
@@ -295,7 +302,7 @@ impl EventLog for MemoryLog {
     fn resolve<'a>(&'a self, lease: &'a Lease, batch: BatchId) -> BoxFuture<'a, Result<Option<Committed>, LogError>> {
         async move {
             self.reach(Operation::Resolve(lease.partition)).await?;
-            self.content().resolve(lease, batch)
+            self.content().resolve(lease, batch, self.process)
         }
         .boxed()
     }
@@ -351,6 +358,14 @@ impl EventLog for MemoryLog {
             Some((Ok(log.answer(place).await), (log, place + 1)))
         })
         .boxed()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_divided()
+    }
+
+    fn ownership(&self) -> BoxStream<'static, Ownership> {
+        self.granted()
     }
 
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {

@@ -96,14 +96,18 @@ pub(crate) fn open_runs(log: &MemoryLog) -> BTreeSet<RunId> {
     open
 }
 
+/// The runs that were accepted.
+pub(crate) fn queued(log: &MemoryLog) -> BTreeSet<RunId> {
+    let run = |event| match event {
+        Event::Run(RunEvent::Queued(queued)) => Some(queued.run_id),
+        _ => None,
+    };
+    events(log).filter_map(run).collect()
+}
+
 /// What was promised to happen and has not been accepted by any run.
 pub(crate) fn missing(log: &MemoryLog, promises: &Promises) -> BTreeSet<RunId> {
-    let queued: BTreeSet<RunId> = events(log)
-        .filter_map(|event| match event {
-            Event::Run(RunEvent::Queued(queued)) => Some(queued.run_id),
-            _ => None,
-        })
-        .collect();
+    let queued = queued(log);
     let published = promises.published.lock().expect("promises");
     let accepted = promises.accepted.lock().expect("promises");
     accepted.keys().chain(published.iter()).filter(|run| !queued.contains(*run)).cloned().collect()

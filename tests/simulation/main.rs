@@ -7,11 +7,14 @@
 //!
 //! `REENACT_SEED=n` runs one seed; `REENACT_SEEDS=n` that many; `REENACT_SEED_FROM=n` begins there.
 
+mod bus;
 mod check;
 mod client;
+mod cluster;
 mod faults;
 mod flaky_store;
 mod ledger;
+mod publisher;
 mod shuffled;
 mod steps;
 mod sweep;
@@ -61,8 +64,9 @@ fn whatever_dies_every_accepted_run_ends_and_nothing_is_done_twice() {
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    let seen = one_world(seed);
-                    totals.lock().expect("totals").add(&seen);
+                    for seen in worlds(seed) {
+                        totals.lock().expect("totals").add(&seen);
+                    }
                     if count > 100 && (seed - seeds.start + 1).is_multiple_of(count / 10) {
                         println!("{} of {count} worlds", seed - seeds.start + 1);
                     }
@@ -75,8 +79,17 @@ fn whatever_dies_every_accepted_run_ends_and_nothing_is_done_twice() {
     totals.check_that_worlds_were_rough();
 }
 
-fn one_world(seed: u64) -> check::Seen {
-    match std::panic::catch_unwind(|| shuffled::run(seed).and_then(|()| World::from_seed(seed).run())) {
+/// A seed's worlds: one process after another, and for some seeds several beside each other.
+fn worlds(seed: u64) -> Vec<check::Seen> {
+    let all = || {
+        shuffled::run(seed)?;
+        let mut seen = vec![World::from_seed(seed).run()?];
+        if seed % CLUSTER_EVERY == 0 {
+            seen.push(cluster::run(seed)?);
+        }
+        Ok::<_, String>(seen)
+    };
+    match std::panic::catch_unwind(all) {
         Ok(Ok(seen)) => seen,
         Ok(Err(broken)) => panic!("seed {seed}: {broken}\nrun it again with REENACT_SEED={seed}"),
         Err(panic) => {
@@ -86,11 +99,16 @@ fn one_world(seed: u64) -> check::Seen {
     }
 }
 
+/// Every how-many-eth seed has several nodes.
+const CLUSTER_EVERY: u64 = 1;
+
 #[test]
 fn a_seed_replays_exactly() {
     silence_simulated_panics();
     for seed in [3, 17] {
         let [first, second] = [0, 1].map(|_| World::from_seed(seed).run().expect("clean").digest);
         assert_eq!(first, second, "seed {seed} gave two different logs");
+        let [first, second] = [0, 1].map(|_| cluster::run(seed).expect("clean").digest);
+        assert_eq!(first, second, "seed {seed} gave two different logs with several nodes");
     }
 }

@@ -42,6 +42,7 @@ pub(crate) async fn relay(hub: LiveHub) {
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
+            biased;
             _ = sweep.tick() => hub.forget_silent(),
             frame = frames.next() => match frame.map(|(_, bytes)| codec::decode(&bytes)) {
                 Some(Ok(travelling)) if travelling.node == outlet.node => {}

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use reenact_events::{Ownership, PartitionId, Released};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -66,8 +66,21 @@ impl Work {
                 tracing::warn!("the log did not take the last batch before the partition was handed over");
             }
         }
-        if let Err(error) = actor.kill_and_wait(None).await {
-            tracing::warn!(%error, "a partition's actor was not stopped in order");
+        end_with_children(actor.get_cell()).await;
+    }
+}
+
+/// Ends an actor and those below it, so that nothing of them is at work when the partition is let go.
+async fn end_with_children(actor: ActorCell) {
+    let mut all = vec![actor];
+    let mut looked = 0;
+    while let Some(next) = all.get(looked) {
+        looked += 1;
+        all.extend(next.get_children());
+    }
+    for actor in all {
+        if let Err(error) = actor.kill_and_wait(Some(HAND_OVER_WAIT)).await {
+            tracing::warn!(%error, "an actor was not stopped in order");
         }
     }
 }
@@ -184,6 +197,7 @@ impl NodeState {
     fn ownership(&mut self, change: Ownership) {
         self.shared.joined();
         match change {
+            Ownership::Joined => {}
             // A node on its way out takes nothing any more.
             Ownership::Granted(_) if self.leaving.is_some() => {}
             Ownership::Granted(number) => self.step(number, Tenure::granted),

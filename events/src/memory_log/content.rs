@@ -12,7 +12,7 @@ use crate::{
     event::PartitionClaimed, ids, log::no_such_partition,
 };
 
-use super::fault::Fault;
+use super::{fault::Fault, sharing::Sharing};
 
 /// Everything that outlives a process.
 #[derive(Default)]
@@ -26,6 +26,7 @@ pub(super) struct Content {
     pub(super) processes: u64,
     /// Faults for the next commits, before the plan is asked.
     pub(super) injected: VecDeque<Fault>,
+    pub(super) sharing: Sharing,
     late: Vec<Late>,
 }
 
@@ -69,6 +70,11 @@ impl Content {
         self.partitions.get_mut(partition.0 as usize).ok_or_else(unknown)
     }
 
+    /// Whether the process hears anything.
+    pub(super) fn answers_to(&self, process: u64) -> bool {
+        !self.ended.contains(&process) && !self.sharing.is_frozen(process)
+    }
+
     /// Lets an operation pass: batches on their way come closer, and arrive.
     pub(super) fn pass(&mut self) {
         let (arrived, late) = std::mem::take(&mut self.late).into_iter().partition(|late| late.operations <= 1);
@@ -90,6 +96,9 @@ impl Content {
         at: Timestamp,
     ) -> Result<Lease, LogError> {
         self.pass();
+        if !self.sharing.may_own(partition, process) {
+            return Err(LogError::Fenced { partition });
+        }
         let log_id = self.log_id;
         self.late.retain(|late| late.partition != partition);
         let ended = self.ended.clone();
@@ -114,8 +123,11 @@ impl Content {
     }
 
     /// A batch reaches the log; says why it is not written, if it is not.
-    pub(super) fn arrive(&mut self, lease: &Lease, batch: &Batch) -> Option<CommitOutcome> {
+    pub(super) fn arrive(&mut self, lease: &Lease, batch: &Batch, process: u64) -> Option<CommitOutcome> {
         self.pass();
+        if !self.sharing.may_own(lease.partition, process) {
+            return Some(CommitOutcome::Fenced);
+        }
         self.refusal(lease, batch)
     }
 
@@ -166,10 +178,16 @@ impl Content {
     }
 
     /// What became of a batch, for good: one that is still on its way never arrives.
-    pub(super) fn resolve(&mut self, lease: &Lease, batch: BatchId) -> Result<Option<Committed>, LogError> {
+    pub(super) fn resolve(
+        &mut self,
+        lease: &Lease,
+        batch: BatchId,
+        process: u64,
+    ) -> Result<Option<Committed>, LogError> {
         self.pass();
+        let may_own = self.sharing.may_own(lease.partition, process);
         let known = self.partition(lease.partition)?;
-        if known.term != Some(lease.term) {
+        if known.term != Some(lease.term) || !may_own {
             return Err(LogError::Fenced { partition: lease.partition });
         }
         let found = known.batches.get(&batch).cloned();
@@ -263,7 +281,7 @@ impl Partition {
         committed
     }
 
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
     }
 
