@@ -62,6 +62,13 @@ macro_rules! contracts {
                     a_fence_ends_the_commands,
                     publishing_is_all_or_nothing,
                 }
+                answering {
+                    an_answer_comes_with_its_batch_and_its_position,
+                    a_batch_that_is_not_written_answers_nobody,
+                    answers_come_to_whoever_follows_them_whenever_they_began,
+                    a_command_keeps_who_asked_wherever_it_goes,
+                    the_last_claimant_is_the_owner,
+                }
                 surviving {
                     everything_survives_a_restart,
                 }

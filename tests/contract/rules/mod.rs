@@ -1,5 +1,6 @@
 //! The rules, by what they are about.
 
+pub(crate) mod answering;
 pub(crate) mod batches;
 pub(crate) mod claiming;
 pub(crate) mod commands;
