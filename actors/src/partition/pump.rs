@@ -97,6 +97,9 @@ impl Pump {
             self.resume().await?;
         }
         self.ask_queue().await?;
+        if self.barred && self.in_flight.is_empty() {
+            return Ok(());
+        }
         let reads = !self.barred && self.queue.is_empty() && self.waiting.len() < IN_FLIGHT_MAX;
         tokio::select! {
             biased;
