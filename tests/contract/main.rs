@@ -53,7 +53,6 @@ macro_rules! contracts {
                     a_batch_without_events_may_move_the_cursor,
                     every_invariant_holds,
                     resolve_tells_what_was_written,
-                    resolve_tells_it_after_a_restart_too,
                 }
                 commands {
                     published_commands_arrive_in_order,
@@ -80,4 +79,6 @@ macro_rules! contracts {
 contracts! {
     memory: worlds::Memory,
     embedded: worlds::Embedded,
+    kafka_one: worlds::Kafka<1>,
+    kafka_three: worlds::Kafka<3>,
 }

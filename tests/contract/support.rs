@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use reenact_events::{
-    AgentId, Batch, BatchId, Command, CommandBody, CommandId, CommandRecord, CommitOutcome, Committed, EventLog,
-    Forward, Lease, LogError, NewEvent, NodeId, Offset, PartitionId, Recorded, RunId, SessionId, StreamKey, Timestamp,
-    UserId,
+    AgentId, Arrival, Batch, BatchId, Command, CommandBody, CommandId, CommandRecord, CommitOutcome, Committed,
+    EventLog, Forward, Lease, LogError, NewEvent, NodeId, Offset, PartitionId, Recorded, RunId, SessionId, StreamKey,
+    Timestamp, UserId,
     event::{RunQueued, SessionUpdated},
     ids,
 };
@@ -132,7 +132,14 @@ pub(crate) fn forward(partition: PartitionId, id: &str) -> Forward {
 }
 
 pub(crate) fn names(records: &[CommandRecord]) -> Vec<&str> {
-    records.iter().map(|record| record.command.id.as_str()).collect()
+    records.iter().map(name).collect()
+}
+
+fn name(record: &CommandRecord) -> &str {
+    match &record.arrival {
+        Arrival::Command(command) => command.id.as_str(),
+        Arrival::Poison(letter) => panic!("no command: {}", letter.reason),
+    }
 }
 
 /// The last partition: with one partition it is the first as well.

@@ -1,9 +1,18 @@
 //! The implementations under test, each as something that can be closed and opened again.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
 
+use futures::{StreamExt, executor::block_on, stream::BoxStream};
 use reenact_embedded::{EmbeddedLog, Options};
-use reenact_events::{EventLog, LogId, MemoryLog, Timestamp, ids};
+use reenact_events::{EventLog, LogId, MemoryLog, Ownership, Timestamp, ids};
+use reenact_kafka::KafkaLog;
+use reenact_kafka_rig::Cluster;
 use tempfile::TempDir;
 
 /// A log with its durable content.
@@ -64,5 +73,72 @@ impl World for Embedded {
     fn restart(&mut self) {
         self.log = None;
         self.start();
+    }
+}
+
+/// [`KafkaLog`] on a real cluster of so many brokers; every world is a deployment of its own.
+pub(crate) struct Kafka<const BROKERS: u16> {
+    /// Leaves the group before the log goes.
+    joined: Option<Joined>,
+    options: reenact_kafka::Options,
+}
+
+struct Joined {
+    _ownership: BoxStream<'static, Ownership>,
+    log: KafkaLog,
+}
+
+/// The brokers of this process, by how many there are; they die with it.
+fn brokers(count: u16) -> String {
+    static ONE: OnceLock<(Cluster, TempDir)> = OnceLock::new();
+    static THREE: OnceLock<(Cluster, TempDir)> = OnceLock::new();
+    let up = || {
+        let directory = TempDir::new().expect("has a directory");
+        let options = reenact_kafka_rig::Options::new(directory.path()).nodes(count);
+        (Cluster::up(options).expect("Kafka comes up"), directory)
+    };
+    let cluster = if count == 1 { &ONE } else { &THREE };
+    cluster.get_or_init(up).0.bootstrap()
+}
+
+impl<const BROKERS: u16> Kafka<BROKERS> {
+    fn join(&mut self) {
+        let options = self.options.clone();
+        let joining = thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("has a runtime");
+            let log = runtime.block_on(KafkaLog::connect(options)).expect("connects");
+            let mut ownership = log.ownership();
+            for _ in 0..log.partitions() {
+                let granted = block_on(ownership.next()).expect("has no end");
+                assert!(matches!(granted, Ownership::Granted(_)), "{granted:?}");
+            }
+            Joined { _ownership: ownership, log }
+        });
+        self.joined = Some(joining.join().expect("joins"));
+    }
+}
+
+impl<const BROKERS: u16> World for Kafka<BROKERS> {
+    fn open(partitions: u32) -> Self {
+        static WORLDS: AtomicU32 = AtomicU32::new(0);
+        let number = WORLDS.fetch_add(1, Ordering::SeqCst);
+        let clock = Arc::new(Timestamp(1_700_000_000_000));
+        let options = reenact_kafka::Options {
+            prefix: format!("contract{number}"),
+            partitions,
+            ..reenact_kafka::Options::new(brokers(BROKERS), clock)
+        };
+        let mut world = Self { joined: None, options };
+        world.join();
+        world
+    }
+
+    fn log(&self) -> Arc<dyn EventLog> {
+        Arc::new(self.joined.as_ref().expect("is open").log.clone())
+    }
+
+    fn restart(&mut self) {
+        self.joined = None;
+        self.join();
     }
 }

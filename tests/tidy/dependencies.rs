@@ -28,6 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "reenact-projections",
         ],
     ),
+    ("reenact-kafka", &["reenact-events"]),
     ("reenact-kafka-rig", &[]),
     ("xtask", &["reenact-kafka-rig"]),
 ];
@@ -36,12 +37,14 @@ const ROOMS: &[(&str, &[&str])] = &[
 const ENGINES: &[(&str, &[&str])] = &[
     ("sled", &["reenact-snapshots"]),
     ("bincode", &["reenact-snapshots"]),
+    ("rdkafka", &["reenact-kafka", "reenact-tests"]),
     ("rusqlite", &["reenact-embedded", "reenact-projections", "reenact-tests"]),
 ];
 
 /// What a room must not be built on; its tests may use it.
 const BANS: &[(&str, &[&str])] = &[
     ("reenact-events", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("reenact-kafka", &["rusqlite", "reqwest", "axum"]),
     ("reenact-snapshots", &["tokio", "reqwest", "axum"]),
     ("reenact-actors", &["rdkafka", "sled", "rusqlite", "tokio-postgres", "axum", "reqwest"]),
     ("reenact-agents", &["axum"]),

@@ -163,18 +163,3 @@ pub(crate) async fn resolve_tells_what_was_written(world: &mut impl World) {
     older.term = Term(lease.term.0 + 1);
     assert!(log.resolve(&older, written.id).await.is_err(), "a lease that was never given");
 }
-
-pub(crate) async fn resolve_tells_it_after_a_restart_too(world: &mut impl World) {
-    let (log, mut writer) = (world.log(), Writer::default());
-    let lease = claim(&*log, FIRST).await;
-    let batches = [writer.some(2), writer.batch(Vec::new())];
-    let mut answers = Vec::new();
-    for batch in &batches {
-        answers.push(commit(&*log, &lease, batch).await);
-    }
-    drop(log);
-    world.restart();
-    for (batch, answer) in batches.iter().zip(answers) {
-        assert_eq!(world.log().resolve(&lease, batch.id).await.expect("resolves"), Some(answer));
-    }
-}

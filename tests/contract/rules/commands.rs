@@ -1,7 +1,7 @@
 //! Commands take effect once: the cursor moves with the batch, and so does what it sends on.
 
 use futures::{FutureExt, StreamExt};
-use reenact_events::{CommandRecord, LogError, PartitionId};
+use reenact_events::{Arrival, CommandRecord, LogError, PartitionId};
 
 use crate::{
     support::{FIRST, Writer, claim, command, commit, forward, last, names, take},
@@ -20,7 +20,7 @@ pub(crate) async fn published_commands_arrive_in_order(world: &mut impl World) {
     seen.extend(take(&mut commands, 1).await);
     assert_eq!(names(&seen), ["c1", "c2", "c3"]);
     assert!(seen.windows(2).all(|pair| pair[0].offset < pair[1].offset));
-    assert_eq!(seen[0].command, command("c1"));
+    assert_eq!(seen[0].arrival, Arrival::Command(Box::new(command("c1"))));
 }
 
 pub(crate) async fn commands_go_on_from_the_cursor_after_a_claim(world: &mut impl World) {

@@ -1,0 +1,256 @@
+//! From an address to a log: the topics are made or checked, and the log's name is found.
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures::executor::block_on;
+use rdkafka::{
+    Offset as At,
+    admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
+    client::DefaultClientContext,
+    config::FromClientConfigAndContext,
+    consumer::Consumer,
+    error::KafkaError,
+    metadata::Metadata,
+    types::RDKafkaErrorCode,
+};
+use reenact_events::{LogId, PartitionId};
+use uuid::Uuid;
+
+use crate::{
+    Options, PropertyError,
+    client::{Plain, Trouble},
+    producer::{Outgoing, Producer},
+    reader::{self, ASK, Consuming},
+    topics::{Partitions, Wanted, replication_fault},
+};
+
+/// What stands before the log's id in the key of the first record of the owners' topic.
+const LOG_KEY: &str = "log:";
+/// How long a topic that was just made may take to be there on all brokers.
+const APPEAR_WAIT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(100);
+
+/// Why a log could not be connected.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// A property that the guarantees rest on was set.
+    #[error(transparent)]
+    Property(#[from] PropertyError),
+    /// The cluster does not answer, for now: trying again may help.
+    #[error(
+        "Kafka at `{brokers}` cannot be used: {reason}. Is the address right, is a broker running, are the credentials right?"
+    )]
+    Unavailable {
+        /// Who was asked.
+        brokers: String,
+        /// What came of it.
+        reason: String,
+    },
+    /// A property is not understood, or its value is not.
+    #[error("the Kafka properties cannot be used: {reason}")]
+    Settings {
+        /// What librdkafka said.
+        reason: String,
+    },
+    /// A topic is not set so that the guarantees hold.
+    #[error("topics of this deployment are unsafe:{}", .faults.iter().map(|fault| format!("\n  {fault}")).collect::<String>())]
+    UnsafeTopics {
+        /// What is wrong, one sentence for each setting.
+        faults: Vec<String>,
+    },
+    /// The topics are not those of one log.
+    #[error("topic `{topic}` is not this log's: {reason}")]
+    Foreign {
+        /// Which.
+        topic: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether trying again may help.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}
+
+/// What a connected log knows.
+pub(crate) struct Identity {
+    pub(crate) log_id: LogId,
+    pub(crate) partitions: u32,
+}
+
+/// Makes the topics that are missing, checks them all, and finds the log's name.
+pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, ConnectError> {
+    options.check()?;
+    let config = options.client();
+    let admin: AdminClient<DefaultClientContext> = AdminClient::from_config_and_context(&config, DefaultClientContext)
+        .map_err(|error| ConnectError::Settings { reason: error.to_string() })?;
+    let context = Plain { trouble: trouble.clone() };
+    let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context)
+        .map_err(|error| ConnectError::Settings { reason: error.to_string() })?;
+    let session = Session { options, trouble, admin, consumer };
+    session.create_missing()?;
+    let partitions = session.check()?;
+    let log_id = session.log_id()?;
+    Ok(Identity { log_id, partitions })
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    trouble: &'a Trouble,
+    admin: AdminClient<DefaultClientContext>,
+    consumer: Consuming,
+}
+
+impl Session<'_> {
+    fn unavailable(&self, what: &str, error: &KafkaError) -> ConnectError {
+        // The client's own words (wrong credentials, refused connections) say more than the call's time-out.
+        let noted = self.trouble.get().map(|noted| format!(" ({noted})")).unwrap_or_default();
+        let reason = format!("{what}: {error}{noted}");
+        ConnectError::Unavailable { brokers: self.options.brokers.clone(), reason }
+    }
+
+    fn metadata(&self) -> Result<Metadata, ConnectError> {
+        self.consumer.fetch_metadata(None, ASK).map_err(|error| self.unavailable("it was not reached", &error))
+    }
+
+    fn create_missing(&self) -> Result<(), ConnectError> {
+        let (metadata, topics) = (self.metadata()?, self.options.topics());
+        let known: BTreeMap<&str, usize> =
+            metadata.topics().iter().map(|topic| (topic.name(), topic.partitions().len())).collect();
+        let missing: Vec<Wanted<'_>> =
+            topics.wanted().into_iter().filter(|wanted| !known.contains_key(wanted.name)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Topics that are half there are a log that somebody has taken a part of: it is not made whole again.
+        if known.contains_key(topics.owners.as_str()) && missing.iter().any(|wanted| wanted.name == topics.events) {
+            let reason = format!("it is gone, and topic `{}` is there: restore it, or delete both", topics.owners);
+            return Err(ConnectError::Foreign { topic: topics.events, reason });
+        }
+        let brokers = i32::try_from(metadata.brokers().len()).unwrap_or(i32::MAX);
+        let replicas = self.options.replication.map_or_else(|| brokers.clamp(1, 3), i32::from);
+        let in_sync = if replicas >= 3 { "2" } else { "1" };
+        if brokers == 1 {
+            tracing::warn!("ONE BROKER: what it loses is lost; three brokers keep everything when one dies");
+        }
+        let partitions = i32::try_from(self.options.partitions).unwrap_or(i32::MAX);
+        let created: Vec<NewTopic<'_>> = missing
+            .iter()
+            .map(|wanted| {
+                let partitions = match wanted.partitions {
+                    Partitions::AsTheLog => {
+                        known.get(topics.commands.as_str()).map_or(partitions, |known| *known as i32)
+                    }
+                    Partitions::Few(few) => few,
+                };
+                let topic = NewTopic::new(wanted.name, partitions, TopicReplication::Fixed(replicas));
+                let topic = topic.set("min.insync.replicas", in_sync);
+                wanted.settings.iter().fold(topic, |topic, setting| topic.set(setting.name, setting.created))
+            })
+            .collect();
+        let options = AdminOptions::new().operation_timeout(Some(APPEAR_WAIT));
+        let results = block_on(self.admin.create_topics(&created, &options));
+        for result in results.map_err(|error| self.unavailable("the topics cannot be created", &error))? {
+            match result {
+                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, code)) => {
+                    let what = format!("topic `{topic}` cannot be created");
+                    return Err(self.unavailable(&what, &KafkaError::AdminOp(code)));
+                }
+            }
+        }
+        let deadline = Instant::now() + APPEAR_WAIT;
+        while Instant::now() < deadline && !self.all_are_there(&missing)? {
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn all_are_there(&self, wanted: &[Wanted<'_>]) -> Result<bool, ConnectError> {
+        let metadata = self.metadata()?;
+        let led = |name: &str| {
+            let topic = metadata.topics().iter().find(|topic| topic.name() == name);
+            topic.is_some_and(|topic| {
+                !topic.partitions().is_empty() && topic.partitions().iter().all(|partition| partition.leader() >= 0)
+            })
+        };
+        Ok(wanted.iter().all(|wanted| led(wanted.name)))
+    }
+
+    /// Refuses topics on which the guarantees do not hold; how many partitions the log has.
+    fn check(&self) -> Result<u32, ConnectError> {
+        let (metadata, topics) = (self.metadata()?, self.options.topics());
+        let wanted = topics.wanted();
+        let specifiers: Vec<_> = wanted.iter().map(|wanted| ResourceSpecifier::Topic(wanted.name)).collect();
+        let described = block_on(self.admin.describe_configs(&specifiers, &AdminOptions::new()));
+        let described = described.map_err(|error| self.unavailable("the topics' settings cannot be read", &error))?;
+        let (mut faults, mut counts) = (Vec::new(), BTreeMap::new());
+        for (wanted, described) in wanted.iter().zip(described) {
+            let described = described.map_err(|code| {
+                self.unavailable(&format!("topic `{}` cannot be described", wanted.name), &KafkaError::AdminOp(code))
+            })?;
+            let value = |name: &str| described.get(name).and_then(|entry| entry.value.clone()).unwrap_or_default();
+            faults
+                .extend(wanted.settings.iter().filter_map(|setting| setting.fault(wanted.name, &value(setting.name))));
+            let topic = metadata.topics().iter().find(|topic| topic.name() == wanted.name);
+            let partitions = topic.map(|topic| topic.partitions()).unwrap_or_default();
+            counts.insert(wanted.name, partitions.len());
+            let replicas = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or_default();
+            let in_sync = value("min.insync.replicas").parse().unwrap_or_default();
+            if wanted.keeps {
+                faults.extend(replication_fault(wanted.name, replicas, in_sync, metadata.brokers().len()));
+            }
+        }
+        let (commands, events) = (counts[topics.commands.as_str()], counts[topics.events.as_str()]);
+        if commands != events {
+            faults.push(format!(
+                "topic `{}` has {commands} partitions and `{}` has {events}: they must have the same number for the \
+                 log's whole life",
+                topics.commands, topics.events
+            ));
+        }
+        if !faults.is_empty() {
+            return Err(ConnectError::UnsafeTopics { faults });
+        }
+        Ok(u32::try_from(events).unwrap_or(u32::MAX))
+    }
+
+    /// The name of the log: the first record of the owners' topic. When two processes make the log at once,
+    /// both write one and both read the first.
+    fn log_id(&self) -> Result<LogId, ConnectError> {
+        let topic = self.options.topics().owners;
+        let failed = |error: KafkaError| self.unavailable("the log's name cannot be read", &error);
+        let (low, high) = reader::patiently(|| self.consumer.fetch_watermarks(&topic, 0, ASK)).map_err(failed)?;
+        if low == high {
+            self.name_the_log(&topic).map_err(failed)?;
+        }
+        let list = reader::place(&topic, PartitionId(0), At::Beginning).map_err(failed)?;
+        self.consumer.assign(&list).map_err(failed)?;
+        let deadline = Instant::now() + ASK;
+        while Instant::now() < deadline {
+            let Some(Ok(message)) = self.consumer.poll(POLL) else { continue };
+            let (key, _) = reader::text_of(&message);
+            let id = key.strip_prefix(LOG_KEY).and_then(|id| Uuid::parse_str(id).ok());
+            let reason = "its first record does not name a log: it was emptied, or is not this program's".to_owned();
+            return id.map(LogId).ok_or(ConnectError::Foreign { topic, reason });
+        }
+        Err(failed(KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut)))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a log's name follows from nothing: two logs must never share one")]
+    fn name_the_log(&self, topic: &str) -> Result<(), KafkaError> {
+        let mut producer = Producer::new(&self.options.plain_producer(), self.trouble.clone())?;
+        let (key, value) = (format!("{LOG_KEY}{}", Uuid::new_v4()), "{}");
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
+        producer.send(Outgoing { topic, partition: Some(0), key, value, headers: None })?;
+        producer.drain()
+    }
+}

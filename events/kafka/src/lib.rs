@@ -1,0 +1,36 @@
+//! The log contract on Kafka: many nodes, one owner per partition, nothing done twice.
+//!
+//! The only topic that a consumer group reads is the commands'. Whoever is assigned its partition `p` owns
+//! partition `p` of the events, and appends to it through one transactional producer whose id names the
+//! partition. Every transaction carries the events **and** the command cursor **and** the group's metadata:
+//! the id fences at once and exactly, the metadata keeps a stale node that takes the id back from ever
+//! committing. The offset of the claim is the term.
+//!
+//! **Guarantees.** What [`reenact_events::EventLog`] promises, on brokers that keep what they acknowledge
+//! (`replication.factor` 3, `min.insync.replicas` 2): an acknowledged batch survives any one broker; a
+//! process that lost its partition cannot append to it; a reader sees committed events only.
+//!
+//! **Not here.** What an event means, and what to do when a partition is lost.
+//!
+//! Read in this order: [`Options`], `record`, `failure`, `writer`, `group`, `log`.
+
+mod answers;
+mod client;
+mod connect;
+mod failure;
+mod group;
+mod live;
+mod log;
+mod options;
+mod ownership;
+mod producer;
+mod reader;
+mod record;
+mod topics;
+mod writer;
+
+pub use connect::ConnectError;
+pub use live::KafkaLive;
+pub use log::KafkaLog;
+pub use options::{Options, PropertyError};
+pub use topics::Topics;

@@ -1,0 +1,162 @@
+//! A transactional producer that never waits longer than it must.
+//!
+//! rdkafka's `commit_transaction` first flushes, in slices of 100 ms that do not end early. Deliveries come
+//! back through a channel here and are awaited before the commit, so the flush finds nothing to wait for.
+
+use std::{
+    sync::mpsc::{self, Receiver, SyncSender},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientConfig, ClientContext, Message, TopicPartitionList,
+    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    consumer::ConsumerGroupMetadata,
+    error::{KafkaError, KafkaResult},
+    message::OwnedHeaders,
+    producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
+    types::RDKafkaErrorCode,
+    util::Timeout,
+};
+
+use crate::client::{self, Trouble};
+
+/// Longer than `message.timeout.ms`: every record has an outcome by then.
+const DELIVERY_WAIT: Duration = Duration::from_secs(15);
+
+/// Deliveries that were not taken yet; the thread that tells them waits then.
+const DELIVERIES_AHEAD: usize = 1_024;
+
+struct Context {
+    delivered: SyncSender<(usize, KafkaResult<i64>)>,
+    trouble: Trouble,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::note(&self.trouble, &error, reason);
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        let outcome = match result {
+            Ok(message) => Ok(message.offset()),
+            Err((error, _)) => Err(error.clone()),
+        };
+        // A producer that is being dropped has nobody who waits.
+        self.delivered.send((number, outcome)).unwrap_or_default();
+    }
+}
+
+/// A record to be sent.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: Option<i32>,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) headers: Option<OwnedHeaders>,
+}
+
+/// See the module.
+pub(crate) struct Producer {
+    inner: ThreadedProducer<Context>,
+    deliveries: Receiver<(usize, KafkaResult<i64>)>,
+    /// Where each record of the transaction went, by number.
+    sent: Vec<Option<i64>>,
+}
+
+impl Producer {
+    pub(crate) fn new(config: &ClientConfig, trouble: Trouble) -> KafkaResult<Self> {
+        let (delivered, deliveries) = mpsc::sync_channel(DELIVERIES_AHEAD);
+        let inner = ThreadedProducer::from_config_and_context(config, Context { delivered, trouble })?;
+        Ok(Self { inner, deliveries, sent: Vec::new() })
+    }
+
+    pub(crate) fn init(&self, timeout: Duration) -> KafkaResult<()> {
+        self.inner.init_transactions(timeout)
+    }
+
+    pub(crate) fn begin(&mut self) -> KafkaResult<()> {
+        self.clear();
+        self.inner.begin_transaction()
+    }
+
+    /// Forgets what was sent before: numbers count from 0 again.
+    pub(crate) fn clear(&mut self) {
+        self.sent.clear();
+        while self.deliveries.try_recv().is_ok() {}
+    }
+
+    /// Sends a record; its number counts from 0 in the transaction.
+    pub(crate) fn send(&mut self, record: Outgoing<'_>) -> KafkaResult<usize> {
+        let number = self.sent.len();
+        let mut base = BaseRecord::<[u8], [u8], usize>::with_opaque_to(record.topic, number);
+        if let Some(partition) = record.partition {
+            base = base.partition(partition);
+        }
+        if let Some(key) = record.key {
+            base = base.key(key);
+        }
+        if let Some(value) = record.value {
+            base = base.payload(value);
+        }
+        if let Some(headers) = record.headers {
+            base = base.headers(headers);
+        }
+        self.inner.send(base).map_err(|(error, _)| error)?;
+        self.sent.push(None);
+        Ok(number)
+    }
+
+    /// Waits until every record has arrived. The first failure is told once all have an outcome.
+    pub(crate) fn drain(&mut self) -> KafkaResult<()> {
+        let (deadline, mut failure) = (Instant::now() + DELIVERY_WAIT, None);
+        let mut open = self.sent.iter().filter(|sent| sent.is_none()).count();
+        while open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.deliveries.recv_timeout(left) {
+                Ok((number, Ok(offset))) => {
+                    self.sent[number] = Some(offset);
+                    open -= 1;
+                }
+                Ok((number, Err(error))) => {
+                    self.sent[number] = Some(-1);
+                    open -= 1;
+                    failure = failure.or(Some(error));
+                }
+                Err(_) => return Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut)),
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Where a record of this transaction stands, once it was drained.
+    pub(crate) fn offset(&self, number: usize) -> Option<u64> {
+        self.sent.get(number).copied().flatten().and_then(|offset| u64::try_from(offset).ok())
+    }
+
+    pub(crate) fn send_offsets(
+        &self,
+        offsets: &TopicPartitionList,
+        group: &ConsumerGroupMetadata,
+        timeout: Duration,
+    ) -> KafkaResult<()> {
+        self.inner.send_offsets_to_transaction(offsets, group, timeout)
+    }
+
+    /// The only time-out that leaves librdkafka's state in order is none.
+    pub(crate) fn commit(&self) -> KafkaResult<()> {
+        self.inner.commit_transaction(Timeout::Never)
+    }
+
+    pub(crate) fn abort(&self) -> KafkaResult<()> {
+        self.inner.abort_transaction(Timeout::Never)
+    }
+}

@@ -1,0 +1,259 @@
+//! Readers at positions of their own: replays, tails, and looks at the end of a partition.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, stream::BoxStream};
+use rdkafka::{
+    ClientConfig, Message, Offset as At, TopicPartitionList,
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, Consumer},
+    error::{KafkaError, KafkaResult},
+    message::BorrowedMessage,
+    types::RDKafkaErrorCode,
+};
+use reenact_events::{LogError, Offset, PartitionId, Recorded};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::{
+    client::{Plain, Trouble},
+    record::{self, EventRecord},
+};
+
+/// How long a question to the brokers may take.
+pub(crate) const ASK: Duration = Duration::from_secs(10);
+/// How often a reader without news looks whether anybody still listens.
+const POLL: Duration = Duration::from_millis(100);
+/// Events that were read ahead of whoever folds them.
+const AHEAD: usize = 1_024;
+
+pub(crate) type Consuming = BaseConsumer<Plain>;
+
+/// A consumer that joins no group.
+pub(crate) fn consumer(config: &ClientConfig, trouble: &Trouble) -> Result<Consuming, LogError> {
+    let context = Plain { trouble: trouble.clone() };
+    BaseConsumer::from_config_and_context(config, context).map_err(|error| unavailable("no consumer", &error))
+}
+
+/// Something that the brokers could not be asked now.
+pub(crate) fn unavailable(what: &str, error: &KafkaError) -> LogError {
+    LogError::Unavailable { reason: format!("{what}: {error}").into() }
+}
+
+pub(crate) fn number(partition: PartitionId) -> i32 {
+    i32::try_from(partition.0).unwrap_or(i32::MAX)
+}
+
+pub(crate) fn at(offset: Offset) -> At {
+    At::Offset(i64::try_from(offset.0).unwrap_or(i64::MAX))
+}
+
+/// One partition at a position.
+pub(crate) fn place(topic: &str, partition: PartitionId, offset: At) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::with_capacity(1);
+    list.add_partition_offset(topic, number(partition), offset)?;
+    Ok(list)
+}
+
+/// Asks again while the cluster is still finding its feet: a topic that was just made, or a leader that moves.
+pub(crate) fn patiently<T>(mut ask: impl FnMut() -> KafkaResult<T>) -> KafkaResult<T> {
+    let deadline = Instant::now() + ASK;
+    loop {
+        match ask() {
+            Err(error) if is_settling(&error) && Instant::now() < deadline => std::thread::sleep(POLL / 4),
+            answer => return answer,
+        }
+    }
+}
+
+fn is_settling(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::NotLeaderForPartition
+                | RDKafkaErrorCode::LeaderNotAvailable
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::NotCoordinator
+                | RDKafkaErrorCode::CoordinatorLoadInProgress
+                | RDKafkaErrorCode::CoordinatorNotAvailable
+        )
+    )
+}
+
+/// The first offset and the one behind the last that a reader may see.
+pub(crate) fn bounds(consumer: &Consuming, topic: &str, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
+    let (low, high) = patiently(|| consumer.fetch_watermarks(topic, number(partition), ASK))
+        .map_err(|error| unavailable(&format!("topic `{topic}` cannot be asked for its offsets"), &error))?;
+    Ok((Offset(low.unsigned_abs()), Offset(high.unsigned_abs())))
+}
+
+/// What a stream of events reads.
+pub(crate) struct Wish {
+    pub(crate) topic: Arc<str>,
+    pub(crate) partition: PartitionId,
+    pub(crate) from: Offset,
+    /// The last offset to read; for ever without one.
+    pub(crate) last: Option<Offset>,
+}
+
+/// Events as a stream. `holds` is asked before the last one is told: when it says no, the stream ends with a
+/// fence instead, so that what was read never looks complete.
+pub(crate) fn stream(
+    config: ClientConfig,
+    trouble: Trouble,
+    wish: Wish,
+    holds: impl Fn() -> bool + Send + Sync + 'static,
+) -> BoxStream<'static, Result<Recorded, LogError>> {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    let (name, holds) = (format!("log reader {}", wish.partition), Arc::new(holds));
+    let (still_holds, last, partition) = (holds.clone(), wish.last, wish.partition);
+    let failed = sender.clone();
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        if let Err(error) = read(&config, &trouble, &wish, &*holds, &sender) {
+            // Whoever listened may have left.
+            sender.blocking_send(Err(error)).unwrap_or_default();
+        }
+    });
+    if let Err(error) = thread {
+        let reason = format!("no thread to read with: {error}").into();
+        failed.try_send(Err(LogError::Unavailable { reason })).unwrap_or_default();
+    }
+    // Records wait here before they are told, and meanwhile somebody may claim.
+    let told = move |event: Result<Recorded, LogError>| match event {
+        Ok(recorded) if last.is_some_and(|last| recorded.offset >= last) && !still_holds() => {
+            Err(LogError::Fenced { partition })
+        }
+        event => event,
+    };
+    ReceiverStream::new(receiver).map(told).boxed()
+}
+
+fn read(
+    config: &ClientConfig,
+    trouble: &Trouble,
+    wish: &Wish,
+    holds: &dyn Fn() -> bool,
+    sender: &mpsc::Sender<Result<Recorded, LogError>>,
+) -> Result<(), LogError> {
+    let Wish { topic, partition, from, last } = wish;
+    let consumer = consumer(config, trouble)?;
+    let (low, high) = bounds(&consumer, topic, *partition)?;
+    if *from < low || *from > last.map_or(high, |last| last.next().max(high.min(last.next()))) {
+        return Err(LogError::OutOfRange { partition: *partition, wanted: *from, low });
+    }
+    if last.is_some_and(|last| *from > last) {
+        return Ok(());
+    }
+    let list = place(topic, *partition, at(*from)).and_then(|list| consumer.assign(&list));
+    list.map_err(|error| unavailable("a reader cannot begin", &error))?;
+    let fenced = LogError::Fenced { partition: *partition };
+    while !sender.is_closed() {
+        let Some(message) = next(&consumer, topic, *partition, *from, POLL)? else {
+            if !holds() {
+                return Err(fenced);
+            }
+            continue;
+        };
+        let EventRecord { recorded, .. } = record::event(&message)?;
+        let is_last = last.is_some_and(|last| recorded.offset >= last);
+        if sender.blocking_send(Ok(recorded)).is_err() || is_last {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The next message, or nothing yet. What passes (a broker that is away) is nothing yet.
+fn next<'c>(
+    consumer: &'c Consuming,
+    topic: &str,
+    partition: PartitionId,
+    from: Offset,
+    wait: Duration,
+) -> Result<Option<BorrowedMessage<'c>>, LogError> {
+    match consumer.poll(wait) {
+        None => Ok(None),
+        Some(Ok(message)) => Ok(Some(message)),
+        Some(Err(error)) => match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
+                let low = bounds(consumer, topic, partition).map_or(Offset(0), |(low, _)| low);
+                Err(LogError::OutOfRange { partition, wanted: from, low })
+            }
+            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
+                Err(unavailable(&format!("topic `{topic}` cannot be read"), &error))
+            }
+            _ => Ok(None),
+        },
+    }
+}
+
+/// Events of a range that nobody appends to, oldest first.
+pub(crate) fn range(
+    consumer: &Consuming,
+    topic: &str,
+    partition: PartitionId,
+    from: Offset,
+    end: Offset,
+) -> Result<Vec<EventRecord>, LogError> {
+    let list = place(topic, partition, at(from)).and_then(|list| consumer.assign(&list));
+    list.map_err(|error| unavailable("a reader cannot begin", &error))?;
+    let (mut found, deadline) = (Vec::new(), Instant::now() + 3 * ASK);
+    loop {
+        match consumer.poll(POLL) {
+            Some(Ok(message)) => {
+                let event = record::event(&message)?;
+                let offset = event.recorded.offset;
+                if offset < end {
+                    found.push(event);
+                }
+                if offset.next() >= end {
+                    return Ok(found);
+                }
+            }
+            // Markers of transactions stand behind the last record: only this tells that nothing else comes.
+            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(found),
+            Some(Err(error)) if Instant::now() > deadline => return Err(unavailable("the end cannot be read", &error)),
+            None if Instant::now() > deadline => {
+                let reason = format!("topic `{topic}` did not answer in {} s", 3 * ASK.as_secs()).into();
+                return Err(LogError::Unavailable { reason });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The last event of a partition that nobody appends to.
+pub(crate) fn last(
+    consumer: &Consuming,
+    topic: &str,
+    partition: PartitionId,
+    bounds: (Offset, Offset),
+) -> Result<Option<EventRecord>, LogError> {
+    let (low, end) = bounds;
+    // Offsets have gaps of any length, so how far back the last event is must be tried.
+    let mut back = 4;
+    loop {
+        let from = Offset(end.0.saturating_sub(back)).max(low);
+        if from >= end {
+            return Ok(None);
+        }
+        if let Some(last) = range(consumer, topic, partition, from, end)?.pop() {
+            return Ok(Some(last));
+        }
+        if from == low {
+            return Ok(None);
+        }
+        back *= 16;
+    }
+}
+
+/// A message that is not about a partition's events.
+pub(crate) fn text_of(message: &impl Message) -> (&str, &[u8]) {
+    let key = message.key().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
+    (key, message.payload().unwrap_or_default())
+}

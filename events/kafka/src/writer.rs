@@ -1,0 +1,279 @@
+//! The one thread that appends to a partition while this process owns it.
+
+mod claim;
+mod transact;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use reenact_events::{
+    Batch, BatchId, ChainHash, CommitOutcome, Committed, Lease, LogError, LogId, NodeId, Offset, PartitionId, Term,
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    Options, Topics,
+    client::Trouble,
+    failure::{Action, Facets, Stage, action},
+    ownership::Ownership,
+    producer::Producer,
+    reader,
+};
+
+/// What all writers of a process have in common.
+pub(crate) struct Common {
+    pub(crate) options: Options,
+    pub(crate) topics: Topics,
+    pub(crate) log_id: LogId,
+    pub(crate) partitions: u32,
+    pub(crate) ownership: Ownership,
+    pub(crate) trouble: Trouble,
+}
+
+/// What a writer is asked.
+pub(crate) enum Job {
+    Claim {
+        node: NodeId,
+        reply: oneshot::Sender<Result<Lease, LogError>>,
+    },
+    Commit {
+        lease: Lease,
+        batch: Batch,
+        reply: oneshot::Sender<CommitOutcome>,
+    },
+    Resolve {
+        lease: Lease,
+        batch: BatchId,
+        reply: oneshot::Sender<Result<Option<Committed>, LogError>>,
+    },
+    /// Where the commands of this lease begin.
+    Cursor {
+        term: Term,
+        reply: oneshot::Sender<Option<Offset>>,
+    },
+    /// The partition is given to somebody else in order.
+    Release {
+        done: mpsc::SyncSender<()>,
+    },
+}
+
+/// Jobs that wait; the owner has one commit in flight.
+const JOBS_MAX: usize = 64;
+/// Batches whose outcome is remembered.
+const REMEMBERED: usize = 256;
+/// How long taking the transactional id is tried.
+const INIT_WAIT: Duration = Duration::from_secs(60);
+/// The first try is short, each next one twice as long: librdkafka asks again after half a second when the
+/// transaction before is still being finished, a new producer asks at once.
+const INIT_TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long a membership that the broker refuses may take to be replaced by a newer one: the group's session
+/// time-out.
+const REJOIN_WAIT: Duration = Duration::from_secs(10);
+
+/// Starts a writer; it ends when the sender is dropped.
+pub(crate) fn spawn(common: Arc<Common>, partition: PartitionId) -> std::io::Result<mpsc::SyncSender<Job>> {
+    let (jobs, queue) = mpsc::sync_channel(JOBS_MAX);
+    let name = format!("log writer {partition}");
+    thread::Builder::new().name(name).spawn(move || Writer::new(common, partition).run(&queue))?;
+    Ok(jobs)
+}
+
+/// See the module.
+struct Writer {
+    common: Arc<Common>,
+    partition: PartitionId,
+    /// `None` when the next transaction needs a new one.
+    producer: Option<Producer>,
+    term: Option<Term>,
+    /// The chain after the last event.
+    chain: ChainHash,
+    /// Behind the last event.
+    next: Offset,
+    /// The command cursor that every transaction carries.
+    cursor: Offset,
+    known: BTreeMap<BatchId, Committed>,
+    order: VecDeque<BatchId>,
+    /// The batch whose outcome is unknown, and the cursor it would move to.
+    doubt: Option<(BatchId, Option<Offset>)>,
+}
+
+impl Writer {
+    fn new(common: Arc<Common>, partition: PartitionId) -> Self {
+        Self {
+            common,
+            partition,
+            producer: None,
+            term: None,
+            chain: ChainHash::default(),
+            next: Offset(0),
+            cursor: Offset(0),
+            known: BTreeMap::new(),
+            order: VecDeque::new(),
+            doubt: None,
+        }
+    }
+
+    fn run(mut self, queue: &mpsc::Receiver<Job>) {
+        while let Ok(job) = queue.recv() {
+            // Whoever asked may have gone; its successor claims anew and reads what was written.
+            match job {
+                Job::Claim { node, reply } => reply.send(self.claim(node)).unwrap_or_default(),
+                Job::Commit { lease, batch, reply } => reply.send(self.commit(&lease, &batch)).unwrap_or_default(),
+                Job::Resolve { lease, batch, reply } => {
+                    reply.send(self.resolve(&lease, batch)).unwrap_or_default();
+                }
+                Job::Cursor { term, reply } => {
+                    let cursor = (self.term == Some(term)).then_some(self.cursor);
+                    reply.send(cursor).unwrap_or_default();
+                }
+                Job::Release { done } => {
+                    self.release();
+                    done.send(()).unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, lease: &Lease, batch: &Batch) -> CommitOutcome {
+        if self.term != Some(lease.term) {
+            return CommitOutcome::Fenced;
+        }
+        let Some(membership) = self.common.ownership.membership(self.partition) else {
+            return CommitOutcome::Fenced;
+        };
+        if let Some(fault) = batch.fault(self.common.partitions) {
+            return fault;
+        }
+        if let Some(outcome) = self.ready() {
+            return outcome;
+        }
+        match self.transact(&membership, lease.term, batch) {
+            Ok(committed) => {
+                self.common.trouble.set(None);
+                self.remember(batch, &committed);
+                CommitOutcome::Committed(committed)
+            }
+            Err(failed) => self.failed(failed, &membership, batch),
+        }
+    }
+
+    /// Makes sure that there is a producer; how the commit ends if there can be none now.
+    fn ready(&mut self) -> Option<CommitOutcome> {
+        if self.producer.is_some() {
+            return None;
+        }
+        match self.init() {
+            Ok(()) => None,
+            Err(LogError::Fenced { .. }) => Some(CommitOutcome::Fenced),
+            Err(error) => Some(CommitOutcome::Resend { reason: error.to_string().into() }),
+        }
+    }
+
+    fn failed(
+        &mut self,
+        failed: transact::Failed,
+        membership: &crate::ownership::Membership,
+        batch: &Batch,
+    ) -> CommitOutcome {
+        let reason: Arc<str> = failed.reason.as_str().into();
+        tracing::warn!(partition = self.partition.0, %reason, action = ?failed.action, "a transaction failed");
+        self.common.trouble.set(Some(reason.clone()));
+        match failed.action {
+            Action::AbortAndReject => CommitOutcome::Rejected { event: failed.event, reason },
+            Action::AbortAndRejoin => {
+                match self.common.ownership.newer(self.partition, membership.round, REJOIN_WAIT) {
+                    Some(_) => CommitOutcome::Resend { reason },
+                    None => CommitOutcome::Fenced,
+                }
+            }
+            Action::Again | Action::AbortAndResend | Action::Denied => CommitOutcome::Resend { reason },
+            Action::Unknown => {
+                self.producer = None;
+                self.doubt = Some((batch.id, batch.next_command));
+                CommitOutcome::Unknown { reason }
+            }
+            Action::Fenced => {
+                self.producer = None;
+                self.term = None;
+                CommitOutcome::Fenced
+            }
+        }
+    }
+
+    fn remember(&mut self, batch: &Batch, committed: &Committed) {
+        if let (Some(last), Some(chain)) = (committed.offsets.last(), committed.chain.last()) {
+            (self.next, self.chain) = (last.next(), *chain);
+        }
+        self.cursor = batch.next_command.map_or(self.cursor, |cursor| self.cursor.max(cursor));
+        self.known.insert(batch.id, committed.clone());
+        self.order.push_back(batch.id);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// Takes the transactional id: whoever had it is fenced, and what it left open is finished.
+    fn init(&mut self) -> Result<(), LogError> {
+        self.producer = None;
+        let id = format!("{}.{}", self.common.topics.events, self.partition);
+        let config = self.common.options.owner(&id);
+        let (deadline, mut patience) = (Instant::now() + INIT_WAIT, INIT_TRY.0);
+        loop {
+            if self.common.ownership.membership(self.partition).is_none() {
+                return Err(LogError::Fenced { partition: self.partition });
+            }
+            let producer = Producer::new(&config, self.common.trouble.clone())
+                .map_err(|error| reader::unavailable("no producer", &error))?;
+            let Err(error) = producer.init(patience) else {
+                self.producer = Some(producer);
+                return Ok(());
+            };
+            let again = matches!(action(Stage::Init, Facets::of(&error)), Action::Again | Action::Fenced);
+            if !again || Instant::now() > deadline {
+                return Err(reader::unavailable(&format!("the transactional id `{id}` cannot be taken"), &error));
+            }
+            patience = (2 * patience).min(INIT_TRY.1);
+        }
+    }
+
+    /// What became of a batch, for good: taking the id anew has finished whatever was on its way.
+    fn resolve(&mut self, lease: &Lease, batch: BatchId) -> Result<Option<Committed>, LogError> {
+        let fenced = LogError::Fenced { partition: self.partition };
+        if self.term != Some(lease.term) {
+            return Err(fenced);
+        }
+        if let Some(known) = self.known.get(&batch) {
+            return Ok(Some(known.clone()));
+        }
+        self.init()?;
+        let inspector = self.inspector()?;
+        let cursor = self.doubt.take_if(|(doubted, _)| *doubted == batch).and_then(|(_, cursor)| cursor);
+        let (_, end) = reader::bounds(&inspector, &self.common.topics.events, self.partition)?;
+        let mut committed = Committed { offsets: Vec::new(), chain: Vec::new() };
+        for event in reader::range(&inspector, &self.common.topics.events, self.partition, self.next, end)? {
+            if event.recorded.term != lease.term {
+                return Err(fenced);
+            }
+            if event.recorded.batch == batch {
+                committed.offsets.push(event.recorded.offset);
+                committed.chain.push(event.recorded.chain);
+            }
+        }
+        let moved = match cursor {
+            Some(cursor) => self.committed(&inspector)?.0.is_some_and(|committed| committed >= cursor),
+            None => false,
+        };
+        if committed.offsets.is_empty() && !moved {
+            return Ok(None);
+        }
+        let found = Batch { next_command: cursor, ..Batch::new(batch, Vec::new()) };
+        self.remember(&found, &committed);
+        Ok(Some(committed))
+    }
+}

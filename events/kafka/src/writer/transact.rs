@@ -1,0 +1,220 @@
+//! One transaction: events, forwards, dead letters, answers and the cursor, all or nothing.
+
+use std::time::Duration;
+
+use rdkafka::{TopicPartitionList, error::KafkaError};
+use reenact_events::{Batch, Committed, Offset, Term, wire};
+
+use super::Writer;
+use crate::{
+    failure::{Action, Facets, Stage, action, poisons},
+    ownership::Membership,
+    producer::{Outgoing, Producer},
+    reader::{self, number},
+    record,
+};
+
+/// How long putting the cursor into the transaction may take, and how often it is tried.
+const OFFSETS_WAIT: Duration = Duration::from_secs(5);
+const OFFSETS_TRIES: u32 = 3;
+/// How often the end of a transaction is asked for before its outcome counts as unknown.
+const COMMIT_TRIES: u32 = 3;
+
+/// Why a transaction did not commit.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) action: Action,
+    pub(super) reason: String,
+    /// The event that is at fault, by place in the batch.
+    pub(super) event: Option<usize>,
+    poisoned: bool,
+}
+
+impl Failed {
+    pub(super) fn at(stage: Stage, error: &KafkaError) -> Self {
+        let facets = Facets::of(error);
+        let reason = format!("{error} ({stage:?})");
+        Self { action: action(stage, facets), reason, event: None, poisoned: poisons(facets.code) }
+    }
+
+    pub(super) fn with(action: Action, reason: String) -> Self {
+        Self { action, reason, event: None, poisoned: false }
+    }
+}
+
+impl Writer {
+    /// Writes the batch in one transaction under this membership.
+    pub(super) fn transact(&mut self, membership: &Membership, term: Term, batch: &Batch) -> Result<Committed, Failed> {
+        let cursor = batch.next_command.map_or(self.cursor, |next| self.cursor.max(next));
+        self.in_transaction(membership, cursor, &format!("term:{term}"), |writer, producer| {
+            writer.put(producer, term, batch, cursor)
+        })
+    }
+
+    /// Runs `put` between begin and commit; whatever fails, the producer is fit for the next one or gone.
+    pub(super) fn in_transaction<T>(
+        &mut self,
+        membership: &Membership,
+        cursor: Offset,
+        note: &str,
+        put: impl FnOnce(&Self, &mut Producer) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        let Some(mut producer) = self.producer.take() else {
+            return Err(Failed::with(Action::AbortAndResend, "there is no producer".to_owned()));
+        };
+        producer.begin().map_err(|error| Failed::at(Stage::Produce, &error))?;
+        let put = put(self, &mut producer).and_then(|value| {
+            let slow = send_offsets(&producer, &self.offsets(cursor, note)?, membership)?;
+            Ok((value, slow))
+        });
+        let (value, slow) = match put {
+            Ok(put) => put,
+            Err(failed) => {
+                self.producer = aborted(producer, &failed);
+                return Err(failed);
+            }
+        };
+        match commit(&producer) {
+            Ok(late) => {
+                self.producer = (!slow && !late).then_some(producer);
+                Ok(value)
+            }
+            Err(failed) => {
+                if failed.action == Action::AbortAndResend {
+                    self.producer = aborted(producer, &failed);
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    fn offsets(&self, cursor: Offset, note: &str) -> Result<TopicPartitionList, Failed> {
+        let list = reader::place(&self.common.topics.commands, self.partition, reader::at(cursor));
+        let list = list.map_err(|error| Failed::at(Stage::Offsets, &error))?;
+        list.elements().into_iter().for_each(|mut element| {
+            element.set_metadata(note);
+        });
+        Ok(list)
+    }
+
+    fn put(&self, producer: &mut Producer, term: Term, batch: &Batch, cursor: Offset) -> Result<Committed, Failed> {
+        let mut committed = Committed { offsets: Vec::new(), chain: Vec::new() };
+        let (source, mut chain) = (self.source(), self.chain);
+        for (place, event) in batch.events.iter().enumerate() {
+            chain = chain.link(event, term);
+            committed.chain.push(chain);
+            let sent = producer.send(Outgoing {
+                topic: &self.common.topics.events,
+                partition: Some(number(self.partition)),
+                key: Some(event.key.record_key().as_bytes()),
+                value: Some(event.data.as_bytes()),
+                headers: Some(record::event_headers(&source, event, term, batch.id, chain, cursor)),
+            });
+            sent.map_err(|error| Failed { event: Some(place), ..Failed::at(Stage::Produce, &error) })?;
+        }
+        self.put_commands(producer, batch)?;
+        producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
+        for place in 0..batch.events.len() {
+            let offset = producer.offset(place).map(Offset);
+            let unplaced = || Failed::with(Action::AbortAndResend, "a delivered event has no offset".to_owned());
+            committed.offsets.push(offset.ok_or_else(unplaced)?);
+        }
+        self.put_answers(producer, batch, &committed)?;
+        Ok(committed)
+    }
+
+    pub(super) fn source(&self) -> String {
+        format!("/{}", self.common.options.prefix)
+    }
+
+    /// What is sent on, and what nobody can read.
+    fn put_commands(&self, producer: &mut Producer, batch: &Batch) -> Result<(), Failed> {
+        let topics = &self.common.topics;
+        for forward in &batch.forwards {
+            let stream = forward.command.stream();
+            let sent = producer.send(Outgoing {
+                topic: &topics.commands,
+                partition: Some(number(forward.partition)),
+                key: stream.as_ref().map(|stream| stream.record_key().as_bytes()),
+                value: Some(wire::encode(&forward.command).as_bytes()),
+                headers: None,
+            });
+            sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
+        }
+        for letter in &batch.dead_letters {
+            let sent = producer.send(Outgoing {
+                topic: &topics.dead_letter,
+                partition: None,
+                key: letter.key.as_deref(),
+                value: letter.value.as_deref(),
+                headers: Some(record::letter_headers(letter, &topics.commands)),
+            });
+            sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Answers tell where the events stand, so they follow them.
+    fn put_answers(&self, producer: &mut Producer, batch: &Batch, committed: &Committed) -> Result<(), Failed> {
+        for answer in &batch.answers {
+            let placed = answer.placed(self.common.log_id, self.partition, committed);
+            let unwritable =
+                |error| Failed::with(Action::AbortAndReject, format!("an answer cannot be written: {error}"));
+            let value = serde_json::to_vec(&placed).map_err(unwritable)?;
+            let sent = producer.send(Outgoing {
+                topic: &self.common.topics.replies,
+                partition: None,
+                key: Some(placed.correlation_id.as_bytes()),
+                value: Some(&value),
+                headers: None,
+            });
+            sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
+        }
+        producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))
+    }
+}
+
+/// Puts the cursor in; whether a request may still be on its way.
+fn send_offsets(producer: &Producer, offsets: &TopicPartitionList, membership: &Membership) -> Result<bool, Failed> {
+    let mut slow = false;
+    for attempt in 1.. {
+        let Err(error) = producer.send_offsets(offsets, &membership.group, OFFSETS_WAIT) else { break };
+        let failed = Failed::at(Stage::Offsets, &error);
+        slow |= failed.poisoned;
+        if failed.action != Action::Again || attempt == OFFSETS_TRIES {
+            let action = if failed.action == Action::Again { Action::AbortAndResend } else { failed.action };
+            return Err(Failed { action, poisoned: slow, ..failed });
+        }
+    }
+    Ok(slow)
+}
+
+/// Ends the transaction; whether a request may still be on its way.
+fn commit(producer: &Producer) -> Result<bool, Failed> {
+    let mut late = false;
+    for attempt in 1.. {
+        let Err(error) = producer.commit() else { break };
+        let failed = Failed::at(Stage::Commit, &error);
+        if failed.action != Action::Unknown || attempt == COMMIT_TRIES || !Facets::of(&error).retriable {
+            return Err(failed);
+        }
+        late = true;
+    }
+    Ok(late)
+}
+
+/// Ends a transaction that failed: the producer, if it is fit for another one.
+fn aborted(mut producer: Producer, failed: &Failed) -> Option<Producer> {
+    if failed.action == Action::Fenced {
+        return None;
+    }
+    // An abort while a record is on its way can end fatally (librdkafka #4849); its outcome does not matter.
+    producer.drain().unwrap_or_default();
+    match producer.abort() {
+        Ok(()) => (!failed.poisoned).then_some(producer),
+        Err(error) => {
+            tracing::debug!(%error, "a transaction could not be aborted: its producer is replaced");
+            None
+        }
+    }
+}
