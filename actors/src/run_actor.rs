@@ -84,6 +84,8 @@ pub struct RunWork {
     run: Arc<RunState>,
     agent: Arc<AgentSpec>,
     effects: BTreeMap<u32, Running>,
+    /// The wait for an owner that was replaced: whatever else happens meanwhile, it ends with a recovery.
+    recovery: Option<Running>,
     timeout: Option<Running>,
     handled: u64,
 }
@@ -112,8 +114,17 @@ impl Actor for RunActor {
         let agent = partition.states.agent(version)?.ok_or_else(|| {
             format!("version `{version}` of agent `{}` is not in the state store", run.origin.agent_id)
         })?;
-        let mut work =
-            RunWork { partition, session, myself, run, agent, effects: BTreeMap::new(), timeout: None, handled: 0 };
+        let mut work = RunWork {
+            partition,
+            session,
+            myself,
+            run,
+            agent,
+            effects: BTreeMap::new(),
+            recovery: None,
+            timeout: None,
+            handled: 0,
+        };
         work.enter(entry)?;
         Ok(work)
     }
@@ -153,7 +164,8 @@ impl RunWork {
             Entry::Called => Some((RunCommand::Begin, 0)),
             Entry::Recovered => {
                 self.ask_and_wait_again();
-                Some((RunCommand::Recover, self.wait_for_a_zombie_ms()))
+                let owed = self.run.open_steps().map(|(at, step)| (at, step.attempt)).collect();
+                Some((RunCommand::Recover { owed }, self.wait_for_a_zombie_ms()))
             }
             Entry::Failing(failure) => Some((RunCommand::Fail(failure), 0)),
         };
@@ -161,7 +173,7 @@ impl RunWork {
         match first {
             Some((command, 0)) => self.myself.cast(RunMessage::Do(command)).map_err(|error| error.to_string().into()),
             Some((command, wait_ms)) => {
-                self.effects.insert(u32::MAX, self.later(wait_ms, command));
+                self.recovery = Some(self.later(wait_ms, command));
                 Ok(())
             }
             None => Ok(()),
@@ -347,6 +359,7 @@ impl RunWork {
         let status = self.run.progress.status;
         if status.is_end() {
             self.effects.clear();
+            self.recovery = None;
         }
         if status != RunStatus::Running {
             self.timeout = None;

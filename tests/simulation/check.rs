@@ -125,6 +125,9 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
             *kinds.entry(recorded.event.kind.to_string()).or_default() += 1;
             head = recorded.chain;
         }
+        if world.log.cursor_fell(partition) {
+            return Err(format!("the cursor of partition {partition} was moved back"));
+        }
         runs += watch.runs() as u64;
         digest.push_str(&head.to_string());
         same_store_when_folded_again(world, partition)?;
@@ -141,10 +144,23 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
         return Err(broken.clone());
     }
     once_per_token(world)?;
+    nobody_waits_in_vain(world.log)?;
     crate::views::same_when_rebuilt(world.log, world.views)?;
     runs_of_a_session_are_numbered_without_gaps(world.log)?;
     let calls = world.ledger.calls().len() as u64;
     Ok(Seen { digest, runs, lives: world.lives, faults: world.faults, calls, kinds })
+}
+
+/// No step takes as long as a run may: a run that ran out of time was forgotten by somebody.
+fn nobody_waits_in_vain(log: &MemoryLog) -> Result<(), String> {
+    let timed_out = |event| match event {
+        Event::Run(RunEvent::Failed(failed)) if &*failed.error.kind == "timeout" => Some(failed.run_id),
+        _ => None,
+    };
+    match events(log).find_map(timed_out) {
+        Some(run) => Err(format!("run `{run}` was not woken up and ran out of time")),
+        None => Ok(()),
+    }
 }
 
 /// What may not happen twice did not, whatever died; a decision to retry allows one more.

@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use reenact_events::{
     BlobError, BlobRef, Blobs, MemoryLog, PartitionId, RunEvent, StepToken, agent::Effect, event::Event,
 };
+
+use crate::faults::{Dice, Weather};
 
 /// One call that a tool received.
 #[derive(Debug, Clone)]
@@ -101,5 +103,33 @@ impl Blobs for MemoryBlobs {
     ) -> futures::future::BoxFuture<'_, Result<u64, BlobError>> {
         self.0.lock().expect("blobs").retain(|sha256, _| is_referenced(sha256));
         Box::pin(async { Ok(0) })
+    }
+}
+
+/// Blobs that cannot be stored now and then.
+pub(crate) struct FlakyBlobs {
+    pub(crate) inner: Arc<MemoryBlobs>,
+    pub(crate) weather: Arc<Weather>,
+    pub(crate) dice: Dice,
+}
+
+impl Blobs for FlakyBlobs {
+    fn put(&self, bytes: Arc<[u8]>) -> futures::future::BoxFuture<'_, Result<BlobRef, BlobError>> {
+        if !self.weather.calm.load(Ordering::SeqCst) && self.dice.hits(300) {
+            return Box::pin(async { Err(BlobError::Store { reason: "simulated outage".into() }) });
+        }
+        self.inner.put(bytes)
+    }
+
+    fn get<'a>(&'a self, blob: &'a BlobRef) -> futures::future::BoxFuture<'a, Result<Arc<[u8]>, BlobError>> {
+        self.inner.get(blob)
+    }
+
+    fn sweep(
+        &self,
+        grace: std::time::Duration,
+        is_referenced: reenact_events::IsReferenced,
+    ) -> futures::future::BoxFuture<'_, Result<u64, BlobError>> {
+        self.inner.sweep(grace, is_referenced)
     }
 }

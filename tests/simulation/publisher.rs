@@ -19,7 +19,7 @@ use crate::faults::Dice;
 struct Sent {
     /// The run that each answer is about, by correlation.
     awaited: BTreeMap<String, Option<RunId>>,
-    runs: Vec<(RunId, SessionId)>,
+    runs: Vec<RunId>,
     poison: u64,
 }
 
@@ -42,7 +42,10 @@ impl Publisher {
     /// Publishes `count` things, one after another.
     pub(crate) async fn publish(&self, count: u64) {
         for number in 0..count {
-            tokio::time::sleep(self.dice.pause(400)).await;
+            // In bursts: many commands are on their way at once.
+            if self.dice.hits(400) {
+                tokio::time::sleep(self.dice.pause(900)).await;
+            }
             match self.dice.below(10) {
                 0 | 1 => self.rubbish(number),
                 2 | 3 => self.without_a_session(number).await,
@@ -56,7 +59,7 @@ impl Publisher {
         let session_id = SessionId::trusted(&format!("s{}", self.dice.below(4)));
         let long = self.dice.hits(150);
         let start = StartRun {
-            session_id: session_id.clone(),
+            session_id,
             agent: AgentRef::Named(AgentId::trusted(if self.dice.hits(100) { "nobody" } else { "simulated" })),
             input: Text::inline(&if long { "long ".repeat(10_000) } else { "go".to_owned() }),
             media: Vec::new(),
@@ -71,13 +74,14 @@ impl Publisher {
         for copy in 0..1 + self.dice.below(3) {
             self.send(Command::new(id.clone(), None, body.clone()), Some(run.clone()), copy).await;
         }
-        self.sent.lock().expect("sent").runs.push((run, session_id));
+        self.sent.lock().expect("sent").runs.push(run);
     }
 
     async fn without_a_session(&self, number: u64) {
         let known = self.sent.lock().expect("sent").runs.clone();
-        let run_id = match known.get(usize::try_from(self.dice.below(known.len() as u64 + 1)).expect("small")) {
-            Some((run, _)) => run.clone(),
+        // The last ones may still be at work.
+        let run_id = match known.iter().rev().nth(usize::try_from(self.dice.below(4)).expect("small")) {
+            Some(run) => run.clone(),
             None => RunId::trusted("never-was"),
         };
         let body = if self.dice.hits(500) {

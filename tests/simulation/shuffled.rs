@@ -105,7 +105,7 @@ impl Shuffle {
     fn any(&self) -> RunCommand {
         let (step, attempt, model) = self.attempt();
         match self.dice.below(20) {
-            0 => RunCommand::Recover,
+            0 => self.recover(),
             1 => RunCommand::StartedTooLate { step, attempt },
             2 => RunCommand::RetryDue { step },
             3 => RunCommand::Begin,
@@ -114,6 +114,11 @@ impl Shuffle {
             6 if self.dice.hits(50) => RunCommand::Cancel { reason: None, partial: None },
             _ => self.outcome(step, attempt, model),
         }
+    }
+
+    /// As an actor that comes to the run now.
+    fn recover(&self) -> RunCommand {
+        RunCommand::Recover { owed: self.run.open_steps().map(|(at, step)| (at, step.attempt)).collect() }
     }
 
     fn resolve(&self, step: u32) -> RunCommand {
@@ -189,7 +194,7 @@ impl Shuffle {
                 self.command(command)?;
             }
             if self.run.progress.status == RunStatus::Running && self.dice.hits(100) {
-                self.command(RunCommand::Recover)?;
+                self.command(self.recover())?;
             }
         }
         Err(format!("a shuffled run does not end: {:?}", self.run.progress))

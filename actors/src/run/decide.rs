@@ -82,7 +82,10 @@ pub enum RunCommand {
         step: u32,
     },
     /// The run's actor begins again after a crash.
-    Recover,
+    Recover {
+        /// The attempts that were open then, by step: those of the actor that asks are its own.
+        owed: Vec<(u32, u32)>,
+    },
     /// Somebody wants it to stop.
     Cancel {
         /// Why.
@@ -144,7 +147,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Reconciled { step, attempt, answer } => draft.reconciled(step, attempt, answer),
         RunCommand::StartedTooLate { step, attempt } => draft.started_too_late(step, attempt),
         RunCommand::RetryDue { step } => draft.retry_due(step),
-        RunCommand::Recover => draft.recover(),
+        RunCommand::Recover { owed } => draft.recover(&owed),
         RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
         RunCommand::Resolve { decisions, by } => draft.resolve(decisions, by.as_ref())?,
         RunCommand::Fail(error) => draft.fail(error),
@@ -290,8 +293,9 @@ impl Draft<'_> {
 
     /// After a crash: what was requested and has no outcome is asked again where that is harmless, and is in
     /// doubt where it is not. `Reconcile` steps stay as they are: the shell asks the tool first.
-    fn recover(&mut self) {
-        let open: Vec<_> = self.run.open_steps().map(|(at, step)| (at, step.clone())).collect();
+    fn recover(&mut self, owed: &[(u32, u32)]) {
+        let is_owed = |(at, step): &(u32, &Arc<Step>)| owed.contains(&(*at, step.attempt));
+        let open: Vec<_> = self.run.open_steps().filter(is_owed).map(|(at, step)| (at, step.clone())).collect();
         for (at, step) in open {
             match (&step.state, step.effect()) {
                 (StepState::Requested, Effect::AtMostOnce) => self.push(StepInDoubt {

@@ -9,7 +9,7 @@ use std::{
 use futures::executor::block_on;
 use rdkafka::{
     Offset as At,
-    admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
+    admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
     config::FromClientConfigAndContext,
     consumer::Consumer,
@@ -185,18 +185,40 @@ impl Session<'_> {
         Ok(wanted.iter().all(|wanted| led(wanted.name)))
     }
 
+    /// The topics' settings, once every broker knows them: one that does not yet answers with none.
+    fn settings(&self, wanted: &[Wanted<'_>]) -> Result<Vec<ConfigResource>, ConnectError> {
+        let specifiers: Vec<_> = wanted.iter().map(|wanted| ResourceSpecifier::Topic(wanted.name)).collect();
+        let deadline = Instant::now() + APPEAR_WAIT;
+        loop {
+            let described = block_on(self.admin.describe_configs(&specifiers, &AdminOptions::new()));
+            let described =
+                described.map_err(|error| self.unavailable("the topics' settings cannot be read", &error))?;
+            let described: Result<Vec<_>, _> = described.into_iter().collect();
+            match described {
+                Ok(described) if described.iter().all(|topic| !topic.entries.is_empty()) => return Ok(described),
+                Ok(_) | Err(RDKafkaErrorCode::UnknownTopicOrPartition) if Instant::now() < deadline => {
+                    thread::sleep(POLL);
+                }
+                Ok(_) => {
+                    let what = "the topics' settings cannot be read: may this user describe their configuration?";
+                    return Err(
+                        self.unavailable(what, &KafkaError::AdminOp(RDKafkaErrorCode::TopicAuthorizationFailed))
+                    );
+                }
+                Err(code) => {
+                    return Err(self.unavailable("the topics' settings cannot be read", &KafkaError::AdminOp(code)));
+                }
+            }
+        }
+    }
+
     /// Refuses topics on which the guarantees do not hold; how many partitions the log has.
     fn check(&self) -> Result<u32, ConnectError> {
         let (metadata, topics) = (self.metadata()?, self.options.topics());
         let wanted = topics.wanted();
-        let specifiers: Vec<_> = wanted.iter().map(|wanted| ResourceSpecifier::Topic(wanted.name)).collect();
-        let described = block_on(self.admin.describe_configs(&specifiers, &AdminOptions::new()));
-        let described = described.map_err(|error| self.unavailable("the topics' settings cannot be read", &error))?;
+        let described = self.settings(&wanted)?;
         let (mut faults, mut counts) = (Vec::new(), BTreeMap::new());
         for (wanted, described) in wanted.iter().zip(described) {
-            let described = described.map_err(|code| {
-                self.unavailable(&format!("topic `{}` cannot be described", wanted.name), &KafkaError::AdminOp(code))
-            })?;
             let value = |name: &str| described.get(name).and_then(|entry| entry.value.clone()).unwrap_or_default();
             faults
                 .extend(wanted.settings.iter().filter_map(|setting| setting.fault(wanted.name, &value(setting.name))));

@@ -118,10 +118,11 @@ impl KafkaLog {
         }
         let common = self.inner.common.clone();
         let (topic, last) = (common.topics.events.as_str().into(), until.map(Lease::claim_offset));
+        let wish = Wish { topic, partition, from, last, end: common.ownership.end(partition) };
         let term = until.map(|lease| lease.term);
         let (config, trouble) = (common.options.reader(), common.trouble.clone());
         let holds = move || term.is_none_or(|term| common.ownership.holds(partition, term));
-        reader::stream(config, trouble, Wish { topic, partition, from, last }, holds)
+        reader::stream(config, trouble, wish, holds)
     }
 }
 
@@ -175,7 +176,8 @@ impl EventLog for KafkaLog {
             let common = self.inner.common.clone();
             blocking(move || {
                 let consumer = reader::consumer(&common.options.reader(), &common.trouble)?;
-                reader::bounds(&consumer, &common.topics.events, partition)
+                let (low, end) = reader::bounds(&consumer, &common.topics.events, partition)?;
+                Ok((low, end.max(common.ownership.end(partition))))
             })
             .await
         }

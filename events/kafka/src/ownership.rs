@@ -7,7 +7,7 @@ use std::{
 };
 
 use rdkafka::consumer::ConsumerGroupMetadata;
-use reenact_events::{PartitionId, Term};
+use reenact_events::{Offset, PartitionId, Term};
 
 /// The right to write to a partition, as every transaction has to prove it.
 ///
@@ -32,6 +32,8 @@ struct Holding {
     membership: Membership,
     /// The present lease, once it was claimed.
     term: Option<Term>,
+    /// Behind the last record that was committed here, its transaction's marker included.
+    end: Offset,
 }
 
 impl Ownership {
@@ -53,7 +55,7 @@ impl Ownership {
             holding.membership = membership.clone();
         }
         for partition in granted {
-            owned.insert(*partition, Holding { membership: membership.clone(), term: None });
+            owned.insert(*partition, Holding { membership: membership.clone(), term: None, end: Offset(0) });
         }
         self.changed.notify_all();
     }
@@ -89,6 +91,21 @@ impl Ownership {
         if let Some(holding) = self.owned().get_mut(&partition) {
             holding.term = Some(term);
         }
+    }
+
+    /// Events up to this one were committed here.
+    ///
+    /// A commit is acknowledged when the coordinator has decided it; the partition shows it a moment later, when
+    /// the marker is there. What was acknowledged counts as there from now on.
+    pub(crate) fn committed(&self, partition: PartitionId, last: Offset) {
+        if let Some(holding) = self.owned().get_mut(&partition) {
+            holding.end = holding.end.max(last.next().next());
+        }
+    }
+
+    /// Behind everything that was committed here.
+    pub(crate) fn end(&self, partition: PartitionId) -> Offset {
+        self.owned().get(&partition).map_or(Offset(0), |holding| holding.end)
     }
 
     /// Whether this lease is the present one, as far as this process knows.

@@ -99,6 +99,8 @@ pub(crate) struct Wish {
     pub(crate) from: Offset,
     /// The last offset to read; for ever without one.
     pub(crate) last: Option<Offset>,
+    /// Where the partition ends at least.
+    pub(crate) end: Offset,
 }
 
 /// Events as a stream. `holds` is asked before the last one is told: when it says no, the stream ends with a
@@ -140,10 +142,10 @@ fn read(
     holds: &dyn Fn() -> bool,
     sender: &mpsc::Sender<Result<Recorded, LogError>>,
 ) -> Result<(), LogError> {
-    let Wish { topic, partition, from, last } = wish;
+    let Wish { topic, partition, from, last, end } = wish;
     let consumer = consumer(config, trouble)?;
     let (low, high) = bounds(&consumer, topic, *partition)?;
-    if *from < low || *from > last.map_or(high, |last| last.next().max(high.min(last.next()))) {
+    if *from < low || *from > last.map_or(high.max(*end), Offset::next) {
         return Err(LogError::OutOfRange { partition: *partition, wanted: *from, low });
     }
     if last.is_some_and(|last| *from > last) {

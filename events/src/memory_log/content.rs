@@ -47,6 +47,8 @@ pub(super) struct Partition {
     commands: BTreeMap<Offset, Arrival>,
     next_command: Offset,
     cursor: Offset,
+    /// A batch has moved the cursor back: a command was passed over, or is decided twice.
+    cursor_fell: bool,
     /// Who waits for events or commands.
     waiting: Vec<Waker>,
 }
@@ -215,6 +217,7 @@ impl Content {
         }
         let known = &mut self.partitions[partition.0 as usize];
         if let Some(cursor) = batch.next_command {
+            known.cursor_fell |= cursor < known.cursor;
             known.cursor = cursor;
             known.commands = known.commands.split_off(&cursor);
         }
@@ -298,6 +301,10 @@ impl Partition {
 
     pub(super) fn cursor(&self) -> Offset {
         self.cursor
+    }
+
+    pub(super) fn cursor_fell(&self) -> bool {
+        self.cursor_fell
     }
 
     pub(super) fn owns(&self, lease: &Lease) -> bool {

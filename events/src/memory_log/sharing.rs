@@ -17,7 +17,7 @@ use futures::{
 };
 
 use super::MemoryLog;
-use crate::{EventLog, Offset, Ownership, PartitionId, Released};
+use crate::{EventLog, Ownership, PartitionId, Released};
 
 /// Who may own what.
 #[derive(Default)]
@@ -109,10 +109,10 @@ impl MemoryLog {
         self.content().ended.contains(&self.process)
     }
 
-    /// The journaled cursor of a partition, for checks.
+    /// Whether a batch has ever moved a partition's cursor back, for checks.
     #[must_use]
-    pub fn cursor(&self, partition: PartitionId) -> Offset {
-        self.content().partition(partition).map_or(Offset(0), |known| known.cursor())
+    pub fn cursor_fell(&self, partition: PartitionId) -> bool {
+        self.content().partition(partition).is_ok_and(|known| known.cursor_fell())
     }
 
     pub(super) fn is_divided(&self) -> bool {

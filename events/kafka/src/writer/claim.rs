@@ -52,6 +52,7 @@ impl Writer {
                 Ok(term) => {
                     self.term = Some(term);
                     self.common.ownership.claimed(self.partition, term);
+                    self.common.ownership.committed(self.partition, Offset(term.0));
                     self.common.trouble.set(None);
                     return Ok(Lease { partition: self.partition, term, node, predecessor });
                 }
