@@ -188,3 +188,61 @@ fn the_answer_takes_its_time_and_the_batch_is_durable_before_it() {
     assert!(matches!(now(commit), CommitOutcome::Committed(_)));
     assert!(matches!(now(log.publish(Vec::new())), Err(LogError::Unavailable { .. })));
 }
+
+#[test]
+fn a_process_owns_only_what_was_granted_to_it() {
+    let log = log();
+    log.share();
+    let (one, other) = (log.second_process(), log.second_process());
+    let mut news = one.ownership();
+    assert!(matches!(now(news.next()), Some(Ownership::Joined)));
+    assert!(matches!(now(one.claim(PARTITION, NodeId::trusted("n"))), Err(LogError::Fenced { .. })));
+    one.grant(PARTITION);
+    assert!(matches!(now(news.next()), Some(Ownership::Granted(PARTITION))));
+    let lease = claim(&one);
+    other.grant(PARTITION);
+    assert!(matches!(now(one.commit(&lease, &batch(0))), CommitOutcome::Fenced), "before anybody claims");
+    assert!(news.next().now_or_never().is_none(), "nobody told it");
+    let successor = claim(&other);
+    assert!(matches!(now(other.commit(&successor, &batch(0))), CommitOutcome::Committed(_)));
+}
+
+#[test]
+fn a_withdrawn_partition_is_let_go_when_its_mark_is_dropped() {
+    let log = log();
+    log.share();
+    log.grant(PARTITION);
+    let mut news = log.ownership();
+    let mut released = log.withdraw(PARTITION);
+    let seen: Vec<_> = (0..3).map(|_| now(news.next()).expect("has no end")).collect();
+    assert!((&mut released).now_or_never().is_none());
+    assert!(matches!(seen[..], [Ownership::Granted(_), Ownership::Joined, Ownership::Withdrawn { .. }]), "{seen:?}");
+    drop(seen);
+    now(released);
+}
+
+#[test]
+fn dropping_the_stream_lets_go_of_everything() {
+    let log = log();
+    log.share();
+    let news = log.ownership();
+    log.grant(PARTITION);
+    drop(news);
+    assert!(matches!(now(log.claim(PARTITION, NodeId::trusted("n"))), Err(LogError::Fenced { .. })));
+}
+
+#[test]
+fn a_frozen_process_is_answered_when_it_thaws() {
+    let log = log();
+    log.share();
+    log.grant(PARTITION);
+    let lease = claim(&log);
+    log.freeze();
+    let batch = batch(0);
+    let mut commit = log.commit(&lease, &batch);
+    assert!((&mut commit).now_or_never().is_none());
+    let other = log.second_process();
+    other.grant(PARTITION);
+    log.thaw();
+    assert!(matches!(now(commit), CommitOutcome::Fenced), "its partition went elsewhere meanwhile");
+}
