@@ -275,6 +275,10 @@ pub trait EventLog: Send + Sync {
     /// The offset of the first event and the offset that the next one will at least have.
     fn bounds(&self, partition: PartitionId) -> BoxFuture<'_, Result<(Offset, Offset), LogError>>;
 
+    /// The offset of the last event, if there is one: a reader that has seen it has seen everything that was
+    /// there. Offsets have gaps, so this does not follow from [`EventLog::bounds`].
+    fn last_event(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Offset>, LogError>>;
+
     /// The commands at and after the owner's journaled cursor (0 before the first), then those that come,
     /// for ever.
     fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>>;

@@ -331,6 +331,15 @@ impl EventLog for MemoryLog {
         .boxed()
     }
 
+    fn last_event(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Offset>, LogError>> {
+        async move {
+            self.reach(Operation::Bounds(partition)).await?;
+            let mut content = self.content();
+            content.partition(partition).map(|known| known.events.last().map(|last| last.offset))
+        }
+        .boxed()
+    }
+
     fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>> {
         let (log, lease) = (self.clone(), lease.clone());
         let opened = async move {

@@ -19,7 +19,7 @@ use reenact_events::{
 use tokio::sync::{broadcast, mpsc};
 
 use crate::{
-    Durability, OpenError, Options,
+    Durability, OpenError, Options, Reader,
     directory::{Directory, io_error},
     open::{self, Existing},
     readers::Readers,
@@ -206,6 +206,19 @@ impl EventLog for EmbeddedLog {
     fn bounds(&self, partition: PartitionId) -> BoxFuture<'_, Result<(Offset, Offset), LogError>> {
         let bounds = self.views(partition).map(|views| (Offset(0), views.borrow().next));
         async move { bounds }.boxed()
+    }
+
+    fn last_event(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Offset>, LogError>> {
+        async move {
+            self.views(partition)?;
+            let directory = self.inner.database.parent().map(Path::to_owned).unwrap_or_default();
+            let unavailable = |error: String| LogError::Unavailable { reason: error.into() };
+            let read = tokio::task::spawn_blocking(move || {
+                Reader::open(&directory).map_err(|error| unavailable(error.to_string()))?.last(partition)
+            });
+            read.await.map_err(|error| unavailable(error.to_string()))?
+        }
+        .boxed()
     }
 
     fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>> {

@@ -11,6 +11,7 @@ use crate::{
     ledger::Standing,
     open::check_identity,
     readers::{Range, block},
+    record::{last_position, offset, position, read_error},
     schema::{self, Identity},
 };
 
@@ -67,6 +68,18 @@ impl Reader {
         self.check(partition)?;
         let standing = Standing::read(&self.connection, partition)?;
         Ok((Offset(0), standing.next))
+    }
+
+    /// The offset of the last event, if there is one.
+    ///
+    /// # Errors
+    /// When the partition does not exist, or the log cannot be read.
+    pub fn last(&self, partition: PartitionId) -> Result<Option<Offset>, LogError> {
+        self.check(partition)?;
+        let range = (position(partition, Offset(0)), last_position(partition));
+        let sql = "SELECT max(position) FROM events WHERE position BETWEEN ?1 AND ?2";
+        let last = self.connection.query_row(sql, range, |row| row.get::<_, Option<i64>>(0));
+        Ok(last.map_err(|error| read_error(partition, Offset(0), &error))?.map(offset))
     }
 
     /// The next events at and after `from`, a block of them; none when there is none yet. Whoever follows a

@@ -184,6 +184,27 @@ impl EventLog for KafkaLog {
         .boxed()
     }
 
+    fn last_event(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Offset>, LogError>> {
+        async move {
+            self.check(partition)?;
+            let common = self.inner.common.clone();
+            blocking(move || {
+                let mut config = common.options.reader();
+                config.set("enable.partition.eof", "true");
+                let (consumer, topic) = (reader::consumer(&config, &common.trouble)?, &common.topics.events);
+                let (low, end) = reader::bounds(&consumer, topic, partition)?;
+                let bounds = (low, end.max(common.ownership.end(partition)));
+                Ok(reader::last(&consumer, topic, partition, bounds)?.map(|last| last.recorded.offset))
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>> {
         let (log, lease) = (self.clone(), lease.clone());
         let opened = async move {

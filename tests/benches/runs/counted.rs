@@ -117,6 +117,10 @@ impl<L: EventLog> EventLog for CountedLog<L> {
         self.log.bounds(partition)
     }
 
+    fn last_event(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Offset>, LogError>> {
+        self.log.last_event(partition)
+    }
+
     fn commands(&self, lease: &Lease) -> BoxStream<'static, Result<CommandRecord, LogError>> {
         self.log.commands(lease)
     }
