@@ -1,5 +1,7 @@
 //! Puts the parts together: the only place that picks implementations.
 
+pub mod log;
+
 use std::{
     collections::BTreeMap,
     io::Write,
@@ -11,15 +13,14 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
-use reenact_embedded::{EmbeddedLog, Options, Reader};
-use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
+use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, PartitionId, agent::AgentSpec};
 use reenact_projections::{Progress, ViewError, Views};
 use reenact_snapshots::{SledStore, StateStore, codec};
 use tokio::task::JoinSet;
 
 use crate::{
     clock::SystemClock,
-    config::{Agents, Config, Durability},
+    config::{Agents, Config, LogPlace},
     http::state::{App, Services},
 };
 
@@ -30,12 +31,6 @@ pub type Node = NodeHandle;
 const FOLLOW_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How often the start looks whether everything is restored.
 const POLL: Duration = Duration::from_millis(10);
-
-/// The log's folder in a data directory.
-#[must_use]
-pub fn log_folder(data: &Path) -> std::path::PathBuf {
-    data.join("log")
-}
 
 /// The agents that the configuration names.
 ///
@@ -68,6 +63,7 @@ pub struct Deployment {
     node: Node,
     // Dropped last, in this order: nobody follows a log that is closed.
     follow: JoinSet<ViewError>,
+    _held: Option<std::fs::File>,
 }
 
 /// Opens the data directory, starts the node and the views, and opens `app` when both have caught up with
@@ -78,7 +74,9 @@ pub struct Deployment {
 pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     app.stage("the data directory is being opened");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let (log, blobs) = open(config, clock.clone()).await?;
+    let opened = log::open(config, app, clock.clone()).await?;
+    let log = opened.log;
+    let blobs = blobs(config, log.log_id()).await?;
     let views = {
         let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
         blocking(move || Views::open(&path, log_id, partitions)).await??
@@ -91,7 +89,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         blobs: blobs.clone(),
         steps: Arc::new(steps),
         agents: app.agents_by_id(),
-        live_bus: None,
+        live_bus: opened.live_bus,
         clock,
     };
     let settings = Settings {
@@ -101,36 +99,30 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         ..Settings::of(NodeId::trusted(&config.node))
     };
     let node = NodeHandle::start(tools, settings).await.context("the node cannot be started")?;
-    let log_folder = log_folder(&config.data);
     tokio::select! {
         biased;
-        damage = damage(&node, &mut follow) => {
-            bail!("{damage}: restore `{}` from a backup", log_folder.display());
-        }
-        caught_up = caught_up(app, &node, &views, &log_folder) => caught_up?,
+        damage = damage(&node, &mut follow) => match &config.log {
+            LogPlace::Embedded => bail!("{damage}: restore `{}` from a backup", log::folder(&config.data).display()),
+            LogPlace::Kafka(_) => bail!("{damage}"),
+        },
+        caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     app.restored(Services::new(node.clone(), views, blobs, log.log_id()));
-    Ok(Deployment { node, follow })
+    Ok(Deployment { node, follow, _held: opened.held })
 }
 
-async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<(Arc<dyn EventLog>, Arc<dyn Blobs>)> {
-    let (data, durability) = (config.data.clone(), config.durability);
+async fn blobs(config: &Config, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {
+    let (data, objects, place) = (config.data.clone(), config.objects.clone(), config.log.clone());
     blocking(move || {
-        let durability = match durability {
-            Durability::Full => reenact_embedded::Durability::Full,
-            Durability::Relaxed => reenact_embedded::Durability::Relaxed,
-        };
-        let log = EmbeddedLog::open(&log_folder(&data), Options { durability, ..Options::new(clock) })?;
-        same_log_as_ever(&data, log.log_id())?;
-        let blobs = DirBlobs::open(&data.join("blobs"))?;
-        Ok((Arc::new(log) as Arc<dyn EventLog>, Arc::new(blobs) as Arc<dyn Blobs>))
+        same_log_as_ever(&data, &place, log_id)?;
+        Ok(Arc::new(DirBlobs::open(&objects)?) as Arc<dyn Blobs>)
     })
     .await?
 }
 
 /// Refuses a log that is not the one this data directory was made with: it was removed, emptied or replaced,
 /// and what stands beside it would silently be thrown away.
-fn same_log_as_ever(data: &Path, log_id: LogId) -> anyhow::Result<()> {
+fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Result<()> {
     let file = data.join("log-id");
     let known = match std::fs::read_to_string(&file) {
         Ok(known) => known,
@@ -141,14 +133,22 @@ fn same_log_as_ever(data: &Path, log_id: LogId) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
     };
     if known.trim() != log_id.to_string() {
-        bail!(
-            "the log in `{}` is not the one that this data directory was made with (it was {}, and is {log_id}): its \
-             files were removed, emptied or replaced. Restore them from a backup; to start anew, move the whole of \
-             `{}` away",
-            log_folder(data).display(),
-            known.trim(),
-            data.display()
-        );
+        let (known, data) = (known.trim(), data.display());
+        match place {
+            LogPlace::Embedded => bail!(
+                "the log in `{}` is not the one that this data directory was made with (it was {known}, and is \
+                 {log_id}): its files were removed, emptied or replaced. Restore them from a backup; to start anew, \
+                 move the whole of `{data}` away",
+                log::folder(Path::new(&data.to_string())).display(),
+            ),
+            LogPlace::Kafka(kafka) => bail!(
+                "the log `{}.*` at `{}` is not the one that this data directory was made with (it was {known}, and is \
+                 {log_id}): its topics were recreated, or this is another deployment's directory. Name the right \
+                 brokers and prefix, or choose another `--data` than `{data}`",
+                kafka.prefix,
+                kafka.brokers,
+            ),
+        }
     }
     Ok(())
 }
@@ -229,50 +229,18 @@ async fn damage(node: &Node, follow: &mut JoinSet<ViewError>) -> String {
 }
 
 /// Waits until the node owns its partitions and reads see everything that was in the log by then.
-async fn caught_up(app: &App, node: &Node, views: &Views, log_folder: &Path) -> anyhow::Result<()> {
+async fn caught_up(app: &App, node: &Node, views: &Views, log: &dyn EventLog) -> anyhow::Result<()> {
     while !node.readiness().is_ready() {
         app.stage(&node.readiness().reasons.join("; "));
         tokio::time::sleep(POLL).await;
     }
-    let folder = log_folder.to_owned();
-    for (partition, last) in blocking(move || last_events(&folder)).await?? {
+    for partition in (0..log.partitions()).map(PartitionId) {
+        let Some(last) = log.last_event(partition).await? else { continue };
         while views.position(partition) <= last {
             tokio::time::sleep(POLL).await;
         }
     }
     Ok(())
-}
-
-/// The last event of each partition that has one.
-fn last_events(log_folder: &Path) -> anyhow::Result<Vec<(PartitionId, Offset)>> {
-    let reader = Reader::open(log_folder)?;
-    let mut last = Vec::new();
-    for partition in (0..reader.partitions()).map(PartitionId) {
-        let (low, end) = reader.bounds(partition)?;
-        // Offsets have gaps of any length, so how far back the last event is must be tried.
-        let mut back = 2;
-        loop {
-            let from = Offset(end.0.saturating_sub(back)).max(low);
-            if let Some(offset) = last_from(&reader, partition, from)? {
-                last.push((partition, offset));
-                break;
-            }
-            if from <= low {
-                break;
-            }
-            back *= 64;
-        }
-    }
-    Ok(last)
-}
-
-fn last_from(reader: &Reader, partition: PartitionId, mut from: Offset) -> anyhow::Result<Option<Offset>> {
-    let mut last = None;
-    while let Some(event) = reader.read(partition, from)?.pop() {
-        last = Some(event.offset);
-        from = event.offset.next();
-    }
-    Ok(last)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {

@@ -10,7 +10,7 @@ use reenact_events::{Offset, PartitionId, Recorded};
 use serde_json::{Value, json};
 
 use super::output::short;
-use crate::wiring::log_folder;
+use crate::wiring::log;
 
 /// How often a log that is followed is asked for more.
 const POLL: Duration = Duration::from_millis(200);
@@ -85,7 +85,7 @@ impl Events {
 
 impl Which {
     fn open(&self) -> anyhow::Result<(Reader, Vec<PartitionId>)> {
-        let reader = Reader::open(&log_folder(&self.data)).with_context(|| {
+        let reader = Reader::open(&log::folder(&self.data)).with_context(|| {
             format!("`{}` cannot be read: say where the data is with `--data`", self.data.display())
         })?;
         let partitions = match self.partition {

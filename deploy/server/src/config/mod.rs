@@ -2,11 +2,13 @@
 //! defaults. Every value remembers where it came from, so that `reenact config` can tell.
 
 mod file;
+mod kafka;
 mod keys;
 mod layers;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
+pub use kafka::Kafka;
 pub use keys::{KEYS, Key};
 pub use layers::{Flags, Layers, Source, Value};
 
@@ -97,6 +99,15 @@ pub enum Agents {
     FolderOrDemo(PathBuf),
 }
 
+/// Where the log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogPlace {
+    /// In the data directory.
+    Embedded,
+    /// On a Kafka cluster.
+    Kafka(Kafka),
+}
+
 /// How much an acknowledged commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -146,8 +157,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Which agents are served.
     pub agents: Agents,
+    /// Where the log is.
+    pub log: LogPlace,
+    /// Where large texts and files are.
+    pub objects: PathBuf,
     /// The name of this process among its peers.
     pub node: String,
+    /// Where other nodes find this one's HTTP.
+    pub advertise: String,
     /// How many runs may be at work at once.
     pub max_concurrency: usize,
     /// How many runs may wait.
@@ -179,11 +196,26 @@ impl Config {
         Self::refuse_what_is_not_here(layers)?;
         let agents = PathBuf::from(layers.text("agents"));
         let explicit = layers.value("agents").source != Source::Default;
+        let listen: SocketAddr = layers.parse("listen", "an address and a port like `127.0.0.1:7777`")?;
+        let log = kafka::log_place(layers)?;
         Ok(Self {
             data: layers.text("data").into(),
-            listen: layers.parse("listen", "an address and a port like `127.0.0.1:7777`")?,
+            listen,
             agents: if explicit { Agents::Folder(agents) } else { Agents::FolderOrDemo(agents) },
-            node: layers.filled("node")?.to_owned(),
+            objects: match layers.text("objects").trim() {
+                "" => PathBuf::from(layers.text("data")).join("blobs"),
+                folder => folder.into(),
+            },
+            node: match (layers.text("node").trim(), &log) {
+                ("", LogPlace::Embedded) => "local".to_owned(),
+                ("", LogPlace::Kafka(_)) => format!("{}:{}", host_name(), listen.port()),
+                (name, _) => name.to_owned(),
+            },
+            advertise: match layers.text("advertise").trim() {
+                "" => format!("http://{listen}"),
+                url => url.to_owned(),
+            },
+            log,
             max_concurrency: layers.positive("max-concurrency")?,
             max_queue_depth: layers.parse("max-queue-depth", "a number of runs, 0 or more")?,
             drain: Duration::from_secs(layers.parse("drain-s", "a whole number of seconds")?),
@@ -204,7 +236,6 @@ impl Config {
     /// The names are those of later versions; taking a value and ignoring it would be worse than saying no.
     fn refuse_what_is_not_here(layers: &Layers) -> Result<(), ConfigError> {
         let only = [
-            ("log", "embedded", "this version keeps its log on local disk only: use `--log embedded`"),
             ("database", "sqlite", "this version keeps its views in SQLite only: use `--database sqlite`"),
             (
                 "auth",
@@ -221,6 +252,12 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// What this machine is called, for people to tell nodes apart.
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "local".to_owned() } else { name }
 }
 
 impl Layers {
@@ -282,8 +319,7 @@ mod tests {
 
     #[test]
     fn what_this_version_cannot_do_is_refused_by_name() {
-        for (key, value) in [("log", "kafka://localhost:9092"), ("database", "postgres://localhost/x"), ("auth", "jwt")]
-        {
+        for (key, value) in [("database", "postgres://localhost/x"), ("auth", "jwt")] {
             let error = config(&[(key, value)]).unwrap_err();
             assert!(error.to_string().contains("not in this version"), "{error}");
             assert!(error.to_string().contains(value), "{error}");
@@ -302,7 +338,10 @@ mod tests {
             ("durability", "none"),
             ("log-format", "xml"),
             ("allow-unauthenticated", "perhaps"),
-            ("node", " "),
+            ("log", "kafka://"),
+            ("log", "redis://localhost"),
+            ("kafka-partitions", "0"),
+            ("kafka-replication", "many"),
         ] {
             let error = config(&[(key, value)]).unwrap_err();
             assert_eq!(error.exit_code(), 2);

@@ -6,7 +6,7 @@ use reenact_embedded::{EmbeddedLog, OpenError, Options};
 use reenact_events::agent::AgentSpec;
 
 use super::{Finding, Verdict};
-use crate::{clock::SystemClock, config::Config, wiring::log_folder};
+use crate::{clock::SystemClock, config::Config, wiring::log};
 
 /// Less free space than this is a failure, less than ten times it a warning.
 const FREE_BYTES_MIN: u64 = 100 << 20;
@@ -62,7 +62,7 @@ pub(super) fn free_disk(data: &Path) -> Finding {
 /// The log is ours, whole, and free or held by a running server.
 pub(super) fn log(config: &Config) -> Finding {
     const CHECK: &str = "log";
-    let folder = log_folder(&config.data);
+    let folder = log::folder(&config.data);
     if !folder.exists() {
         return Finding::new(CHECK, Verdict::Ok, "none yet; the first start makes one");
     }
