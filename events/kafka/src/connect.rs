@@ -62,6 +62,14 @@ pub enum ConnectError {
         /// What is wrong, one sentence for each setting.
         faults: Vec<String>,
     },
+    /// There is no such log.
+    #[error("there is no topic `{topic}` at `{brokers}`: is the prefix right? `reenact serve` makes the topics")]
+    Missing {
+        /// A topic that is not there.
+        topic: String,
+        /// Who was asked.
+        brokers: String,
+    },
     /// The topics are not those of one log.
     #[error("topic `{topic}` is not this log's: {reason}")]
     Foreign {
@@ -90,11 +98,15 @@ pub(crate) struct Identity {
 pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, ConnectError> {
     options.check()?;
     let config = options.client();
+    let settings = |error: KafkaError| ConnectError::Settings { reason: error.to_string() };
     let admin: AdminClient<DefaultClientContext> = AdminClient::from_config_and_context(&config, DefaultClientContext)
-        .map_err(|error| ConnectError::Settings { reason: error.to_string() })?;
+        .map_err(settings)?;
     let context = Plain { trouble: trouble.clone() };
     let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context)
-        .map_err(|error| ConnectError::Settings { reason: error.to_string() })?;
+        .map_err(settings)?;
+    // What the others are told is checked now, and not when they are needed.
+    Consuming::from_config_and_context(&options.member(), Plain { trouble: trouble.clone() }).map_err(settings)?;
+    Producer::new(&options.owner(&options.prefix), trouble.clone()).map_err(settings)?;
     let session = Session { options, trouble, admin, consumer };
     session.create_missing()?;
     let partitions = session.check()?;
@@ -112,7 +124,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn unavailable(&self, what: &str, error: &KafkaError) -> ConnectError {
         // The client's own words (wrong credentials, refused connections) say more than the call's time-out.
-        let noted = self.trouble.get().map(|noted| format!(" ({noted})")).unwrap_or_default();
+        let noted = self.trouble.words().map(|noted| format!(" ({noted})")).unwrap_or_default();
         let reason = format!("{what}: {error}{noted}");
         ConnectError::Unavailable { brokers: self.options.brokers.clone(), reason }
     }
@@ -129,6 +141,10 @@ impl Session<'_> {
             topics.wanted().into_iter().filter(|wanted| !known.contains_key(wanted.name)).collect();
         if missing.is_empty() {
             return Ok(());
+        }
+        if !self.options.create {
+            let topic = missing.first().map(|wanted| wanted.name.to_owned()).unwrap_or_default();
+            return Err(ConnectError::Missing { topic, brokers: self.options.brokers.clone() });
         }
         // Topics that are half there are a log that somebody has taken a part of: it is not made whole again.
         if known.contains_key(topics.owners.as_str()) && missing.iter().any(|wanted| wanted.name == topics.events) {
@@ -156,7 +172,7 @@ impl Session<'_> {
                 wanted.settings.iter().fold(topic, |topic, setting| topic.set(setting.name, setting.created))
             })
             .collect();
-        let options = AdminOptions::new().operation_timeout(Some(APPEAR_WAIT));
+        let options = AdminOptions::new().operation_timeout(Some(APPEAR_WAIT)).request_timeout(Some(APPEAR_WAIT));
         let results = block_on(self.admin.create_topics(&created, &options));
         for result in results.map_err(|error| self.unavailable("the topics cannot be created", &error))? {
             match result {
@@ -188,9 +204,9 @@ impl Session<'_> {
     /// The topics' settings, once every broker knows them: one that does not yet answers with none.
     fn settings(&self, wanted: &[Wanted<'_>]) -> Result<Vec<ConfigResource>, ConnectError> {
         let specifiers: Vec<_> = wanted.iter().map(|wanted| ResourceSpecifier::Topic(wanted.name)).collect();
-        let deadline = Instant::now() + APPEAR_WAIT;
+        let (deadline, asking) = (Instant::now() + APPEAR_WAIT, AdminOptions::new().request_timeout(Some(ASK)));
         loop {
-            let described = block_on(self.admin.describe_configs(&specifiers, &AdminOptions::new()));
+            let described = block_on(self.admin.describe_configs(&specifiers, &asking));
             let described =
                 described.map_err(|error| self.unavailable("the topics' settings cannot be read", &error))?;
             let described: Result<Vec<_>, _> = described.into_iter().collect();

@@ -16,6 +16,8 @@ pub struct Options {
     pub prefix: String,
     /// Where this node serves HTTP, told to the others.
     pub endpoint: Option<Arc<str>>,
+    /// Make the topics that are missing; without it a log that is not there is an error.
+    pub create: bool,
     /// Partitions of a log that is created now; one that exists keeps its own.
     pub partitions: u32,
     /// Replicas of topics that are created now; `None` is three, or as many as there are brokers.
@@ -48,6 +50,8 @@ const KEPT: &[(&str, &str)] = &[
     ("request.required.acks", "an acknowledged event must be on all in-sync replicas"),
     ("max.in.flight", "events must keep their order"),
     ("max.in.flight.requests.per.connection", "events must keep their order"),
+    ("message.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
+    ("delivery.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
     ("isolation.level", "readers must not see events that were never committed"),
     ("enable.auto.commit", "the command cursor moves in the transaction with its events only"),
     ("enable.auto.offset.store", "the command cursor moves in the transaction with its events only"),
@@ -66,6 +70,7 @@ impl Options {
             brokers: brokers.into(),
             prefix: "reenact".to_owned(),
             endpoint: None,
+            create: true,
             partitions: 6,
             replication: None,
             properties: BTreeMap::new(),
@@ -91,24 +96,40 @@ impl Options {
         Topics::new(&self.prefix)
     }
 
+    /// Whether the group follows KIP-848.
+    pub(crate) fn is_new_protocol(&self) -> bool {
+        self.properties.get("group.protocol").is_some_and(|protocol| protocol == "consumer")
+    }
+
     /// What every client has.
     pub(crate) fn client(&self) -> ClientConfig {
+        self.passed(self.base(), false)
+    }
+
+    fn base(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
         config.set("client.id", &self.prefix);
         // Seconds after which a broker that comes back is found again; the default waits for ten.
         config.set("reconnect.backoff.max.ms", "1000");
-        for (name, value) in &self.properties {
-            if !is_of_members(name) {
-                config.set(name, value);
-            }
+        config
+    }
+
+    /// The deployment's properties win over ours.
+    fn passed(&self, mut config: ClientConfig, is_member: bool) -> ClientConfig {
+        for (name, value) in self.properties.iter().filter(|(name, _)| is_member || !is_of_members(name)) {
+            config.set(name, value);
         }
         config
     }
 
     /// A reader at positions of its own.
     pub(crate) fn reader(&self) -> ClientConfig {
-        let mut config = self.client();
+        self.passed(self.reading(), false)
+    }
+
+    fn reading(&self) -> ClientConfig {
+        let mut config = self.base();
         config
             .set("group.id", format!("{}.readers", self.prefix))
             .set("isolation.level", "read_committed")
@@ -123,27 +144,25 @@ impl Options {
 
     /// The member of the group that reads the commands.
     pub(crate) fn member(&self) -> ClientConfig {
-        let mut config = self.reader();
+        let mut config = self.reading();
         config.set("group.id", &self.prefix).set("max.poll.interval.ms", "60000");
-        let protocol = self.properties.get("group.protocol").map_or("classic", String::as_str);
-        config.set("group.protocol", protocol);
-        if protocol == "classic" {
+        if !self.is_new_protocol() {
             config
+                .set("group.protocol", "classic")
                 .set("partition.assignment.strategy", "cooperative-sticky")
                 .set("session.timeout.ms", "10000")
                 .set("heartbeat.interval.ms", "2000");
         }
-        for (name, value) in &self.properties {
-            if is_of_members(name) {
-                config.set(name, value);
-            }
-        }
-        config
+        self.passed(config, true)
     }
 
     /// A producer without transactions.
     pub(crate) fn plain_producer(&self) -> ClientConfig {
-        let mut config = self.client();
+        self.passed(self.producing(), false)
+    }
+
+    fn producing(&self) -> ClientConfig {
+        let mut config = self.base();
         config.set("enable.idempotence", "true").set("acks", "all").set("linger.ms", "0");
         config.set("message.max.bytes", RECORD_BYTES_MAX).set("message.timeout.ms", "8000");
         config
@@ -151,7 +170,7 @@ impl Options {
 
     /// The producer of the partition's owner.
     pub(crate) fn owner(&self, transactional_id: &str) -> ClientConfig {
-        let mut config = self.plain_producer();
+        let mut config = self.producing();
         config
             .set("transactional.id", transactional_id)
             .set("transaction.timeout.ms", "10000")
@@ -161,7 +180,7 @@ impl Options {
             .set("retry.backoff.ms", "2")
             // A coordinator that is frozen must be given up before the transaction times out.
             .set("socket.timeout.ms", "4000");
-        config
+        self.passed(config, false)
     }
 }
 
@@ -217,6 +236,13 @@ mod tests {
         let options = options("session.timeout.ms", "6000");
         assert_eq!(options.member().get("session.timeout.ms"), Some("6000"));
         assert_eq!(options.owner("id").get("session.timeout.ms"), None);
+    }
+
+    #[test]
+    fn a_property_that_is_passed_through_wins_over_ours() {
+        assert_eq!(options("compression.type", "zstd").owner("id").get("compression.type"), Some("zstd"));
+        assert_eq!(options("fetch.wait.max.ms", "7").member().get("fetch.wait.max.ms"), Some("7"));
+        assert_eq!(options("group.protocol", "consumer").member().get("session.timeout.ms"), None);
     }
 
     #[test]

@@ -210,10 +210,40 @@ pub(crate) fn arrival(message: &impl Message, replies: &str) -> Arrival {
     }))
 }
 
+/// What the headers begin with that this runtime adds to a dead letter.
+pub(crate) const OURS: &str = "reenact_";
+
+/// The headers of a dead letter that is sent again: those that it came with, and which one it is.
+pub(crate) fn redriven_headers(headers: &[(String, Option<Vec<u8>>)], number: u64) -> OwnedHeaders {
+    let mut written = OwnedHeaders::new_with_capacity(headers.len() + 1);
+    for (key, value) in headers {
+        written = written.insert(Header { key, value: value.as_deref() });
+    }
+    Writer(written).put("reenact_redriven", &number.to_string()).0
+}
+
+/// Says that commands were deleted before anybody took them. There is nobody who could bring them back, so the
+/// partition goes on behind them.
+pub(crate) fn commands_lost(topic: &str, partition: PartitionId, from: Offset, low: Offset) {
+    tracing::error!(
+        "COMMANDS WERE LOST: partition {partition} of topic `{topic}` begins at {low}, and those from {from} on were \
+         not taken yet; going on with {low}"
+    );
+}
+
+/// Commands were taken that the topic does not have.
+pub(crate) fn commands_missing(topic: &str, partition: PartitionId, cursor: Offset, end: Offset) -> LogError {
+    let reason = format!(
+        "commands up to offset {cursor} were taken, but topic `{topic}` ends at {end}: it was recreated, or an older \
+         broker was restored"
+    );
+    LogError::Damaged { partition, offset: cursor, reason: reason.into() }
+}
+
 /// The headers of a dead letter: those that it came with, then where it stood and why it is here.
 pub(crate) fn letter_headers(letter: &DeadLetter, commands: &str) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(letter.headers.len() + 5);
-    for (key, value) in letter.headers.iter().filter(|(key, _)| !key.starts_with("reenact_")) {
+    for (key, value) in letter.headers.iter().filter(|(key, _)| !key.starts_with(OURS)) {
         headers = headers.insert(Header { key, value: value.as_deref() });
     }
     Writer(headers)
