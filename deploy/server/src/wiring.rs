@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::{
     clock::SystemClock,
     config::{Agents, Config, LogPlace},
-    http::state::{App, Services},
+    http::state::{App, Own, Services},
 };
 
 /// What takes commands.
@@ -107,7 +107,8 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         },
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
-    app.restored(Services::new(node.clone(), views, blobs, log.log_id()));
+    let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
+    app.restored(Services::new(node.clone(), views, blobs, log, own));
     Ok(Deployment { node, follow, _held: opened.held })
 }
 

@@ -1,16 +1,17 @@
 //! `reenact events`: reads the log itself, beside a running server or without one.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{io::Write, time::Duration};
 
 use anyhow::Context;
 use chrono::{DateTime, SecondsFormat};
 use clap::{Args, Subcommand};
-use reenact_embedded::Reader;
 use reenact_events::{Offset, PartitionId, Recorded};
 use serde_json::{Value, json};
 
-use super::output::short;
-use crate::wiring::log;
+use super::{
+    log_source::{At, Source},
+    output::short,
+};
 
 /// How often a log that is followed is asked for more.
 const POLL: Duration = Duration::from_millis(200);
@@ -31,9 +32,8 @@ pub(super) enum Events {
 /// Which events, and where they are.
 #[derive(Debug, Args)]
 struct Which {
-    /// The data directory.
-    #[arg(long, env = "REENACT_DATA", default_value = "./data", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    at: At,
     /// Of this session.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -84,15 +84,13 @@ impl Events {
 }
 
 impl Which {
-    fn open(&self) -> anyhow::Result<(Reader, Vec<PartitionId>)> {
-        let reader = Reader::open(&log::folder(&self.data)).with_context(|| {
-            format!("`{}` cannot be read: say where the data is with `--data`", self.data.display())
-        })?;
+    fn open(&self) -> anyhow::Result<(Source, Vec<PartitionId>)> {
+        let source = self.at.open()?;
         let partitions = match self.partition {
             Some(partition) => vec![PartitionId(partition)],
-            None => (0..reader.partitions()).map(PartitionId).collect(),
+            None => (0..source.partitions()).map(PartitionId).collect(),
         };
-        Ok((reader, partitions))
+        Ok((source, partitions))
     }
 
     fn wants(&self, recorded: &Recorded) -> bool {
@@ -167,7 +165,7 @@ impl Tail {
 
     fn read_on(
         &self,
-        reader: &Reader,
+        reader: &Source,
         partition: PartitionId,
         from: &mut Offset,
         mut take: impl FnMut(&Recorded) -> anyhow::Result<()>,

@@ -4,8 +4,11 @@
 mod client;
 mod completions;
 mod config;
+mod dead_letters;
 mod doctor;
 mod events;
+mod log_source;
+mod nodes;
 mod options;
 mod output;
 mod run;
@@ -46,6 +49,11 @@ enum Command {
     /// Read the log of a stopped or running deployment.
     #[command(subcommand)]
     Events(events::Events),
+    /// List records of the command topic that are no commands, show one, send one again.
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
+    /// Show the nodes of a deployment and what each owns.
+    Nodes(nodes::Nodes),
     /// Show the configuration and where each value comes from.
     Config(options::Configured),
     /// Look for what keeps `serve` from working.
@@ -77,6 +85,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
+        Command::DeadLetters(command) => command.execute(json).await,
+        Command::Nodes(command) => command.execute(json).await,
         Command::Config(options) => config::show(&options, json),
         Command::Doctor(options) => doctor::examine(&options, json).await,
         Command::Completions(command) => command.write(),

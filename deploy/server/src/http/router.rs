@@ -15,7 +15,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    about, agents, docs,
+    about, agents, cluster, docs,
     error::{ApiError, panicked},
     position::POSITION,
     runs::{cancel, list, proceed, read, resume, start},
@@ -39,6 +39,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(about::ready))
         .routes(routes!(about::info))
         .routes(routes!(about::config))
+        .routes(routes!(cluster::cluster))
         .routes(routes!(agents::list))
         .routes(routes!(agents::one))
         .routes(routes!(agents::teams))

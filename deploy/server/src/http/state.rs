@@ -9,7 +9,9 @@ use std::{
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use reenact_actors::api::Accepted;
-use reenact_events::{AgentId, Blobs, Clock, Command, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec};
+use reenact_events::{
+    AgentId, Blobs, Clock, Command, EventLog, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec,
+};
 use reenact_projections::Views;
 use tokio_util::sync::CancellationToken;
 
@@ -31,16 +33,30 @@ pub struct Services {
     pub views: Views,
     /// Where large texts and files are.
     pub blobs: Arc<dyn Blobs>,
-    /// Which log all this stands on.
+    /// The log that all this stands on.
+    pub log: Arc<dyn EventLog>,
+    /// Names it.
     pub log_id: LogId,
+    /// What this process is called, and where the others find it.
+    pub own: Own,
     marks: Marks,
+}
+
+/// What a process says of itself.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// Its name among its peers.
+    pub node: String,
+    /// Where it serves HTTP.
+    pub endpoint: String,
 }
 
 impl Services {
     /// Puts the parts together.
     #[must_use]
-    pub fn new(node: Node, views: Views, blobs: Arc<dyn Blobs>, log_id: LogId) -> Self {
-        Self { node, views, blobs, log_id, marks: Marks::default() }
+    pub fn new(node: Node, views: Views, blobs: Arc<dyn Blobs>, log: Arc<dyn EventLog>, own: Own) -> Self {
+        let log_id = log.log_id();
+        Self { node, views, blobs, log, log_id, own, marks: Marks::default() }
     }
 
     /// Asks for something; what it wrote is visible to every later read here.

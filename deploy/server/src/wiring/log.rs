@@ -7,8 +7,7 @@ use std::{
 };
 
 #[cfg(feature = "kafka")]
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{Clock, EventLog, LiveBus};
 
@@ -55,13 +54,19 @@ async fn embedded(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Open
     Ok(Opened { log: Arc::new(log), live_bus: None, held: None })
 }
 
+/// What a build says that has no Kafka in it.
+#[cfg(not(feature = "kafka"))]
+#[must_use]
+pub fn no_kafka(brokers: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "this build has no Kafka in it (`{brokers}`): build with `--features kafka`, which needs make and OpenSSL's \
+         headers beside a C compiler, or use a release build"
+    )
+}
+
 #[cfg(not(feature = "kafka"))]
 async fn on_kafka(_: &Config, kafka: &Kafka, _: &App, _: Arc<dyn Clock>) -> anyhow::Result<Opened> {
-    bail!(
-        "this build has no Kafka in it (`{}`): build with `--features kafka`, which needs a C compiler, make and \
-         OpenSSL's headers, or use a release build",
-        kafka.brokers
-    )
+    Err(no_kafka(&kafka.brokers))
 }
 
 #[cfg(feature = "kafka")]

@@ -1,0 +1,169 @@
+//! A log that a command reads itself: in a data directory, or on Kafka.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use reenact_embedded::Reader;
+use reenact_events::{LogError, Offset, PartitionId, Recorded};
+
+use crate::{
+    config::{Config, Flags, Kafka, Layers, LogPlace},
+    wiring::log,
+};
+
+/// Which log.
+#[derive(Debug, Args)]
+pub(super) struct At {
+    /// The data directory.
+    #[arg(long, env = "REENACT_DATA", default_value = "./data", value_name = "DIR")]
+    data: PathBuf,
+    /// Where the log is: `embedded` or `kafka://HOST:PORT[,…]`.
+    #[arg(long, env = "REENACT_LOG", default_value = "embedded", value_name = "PLACE")]
+    log: String,
+    /// What the topics begin with.
+    #[arg(long, env = "REENACT_TOPIC_PREFIX", default_value = "reenact", value_name = "PREFIX")]
+    topic_prefix: String,
+    /// A file of librdkafka properties.
+    #[arg(long, env = "REENACT_KAFKA_PROPERTIES", default_value = "", value_name = "FILE")]
+    kafka_properties: String,
+}
+
+impl At {
+    /// The log's place, as the configuration reads it.
+    pub(super) fn place(&self) -> anyhow::Result<LogPlace> {
+        let flags: Flags = [
+            ("log", self.log.clone()),
+            ("topic-prefix", self.topic_prefix.clone()),
+            ("kafka-properties", self.kafka_properties.clone()),
+        ]
+        .into();
+        Ok(Config::from_layers(&Layers::resolve(&flags, &|_| None, None)?)?.log)
+    }
+
+    /// Opens the log to read it. Blocks, and so does what comes back: both are for a thread of their own.
+    pub(super) fn open(&self) -> anyhow::Result<Source> {
+        match self.place()? {
+            LogPlace::Embedded => {
+                let reader = Reader::open(&log::folder(&self.data)).with_context(|| {
+                    format!("`{}` cannot be read: say where the data is with `--data`", self.data.display())
+                })?;
+                Ok(Source::Directory(reader))
+            }
+            LogPlace::Kafka(kafka) => topics(&kafka),
+        }
+    }
+}
+
+/// A log that is read.
+pub(super) enum Source {
+    /// In a directory.
+    Directory(Reader),
+    /// On Kafka.
+    #[cfg(feature = "kafka")]
+    Topics(kafka::Topics),
+}
+
+impl Source {
+    pub(super) fn partitions(&self) -> u32 {
+        match self {
+            Self::Directory(reader) => reader.partitions(),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.partitions(),
+        }
+    }
+
+    pub(super) fn bounds(&self, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
+        match self {
+            Self::Directory(reader) => reader.bounds(partition),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.bounds(partition),
+        }
+    }
+
+    /// The next events at and after `from`, some of them; none when there is none yet.
+    pub(super) fn read(&self, partition: PartitionId, from: Offset) -> Result<Vec<Recorded>, LogError> {
+        match self {
+            Self::Directory(reader) => reader.read(partition, from),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.read(partition, from),
+        }
+    }
+}
+
+#[cfg(not(feature = "kafka"))]
+fn topics(kafka: &Kafka) -> anyhow::Result<Source> {
+    Err(log::no_kafka(&kafka.brokers))
+}
+
+#[cfg(feature = "kafka")]
+fn topics(place: &Kafka) -> anyhow::Result<Source> {
+    kafka::Topics::open(place).map(Source::Topics)
+}
+
+#[cfg(feature = "kafka")]
+mod kafka {
+    use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
+
+    use futures::{StreamExt, stream::BoxStream};
+    use reenact_events::{EventLog, LogError, Offset, PartitionId, Recorded};
+    use reenact_kafka::KafkaLog;
+    use tokio::runtime::Handle;
+
+    use super::{Kafka, log};
+    use crate::clock::SystemClock;
+
+    /// Events that are handed on together.
+    const TOGETHER: usize = 500;
+    /// How long a partition whose end was reached is asked for more.
+    const MORE_WAIT: Duration = Duration::from_millis(20);
+
+    type Tail = (Offset, BoxStream<'static, Vec<Result<Recorded, LogError>>>);
+
+    /// The events of a log on Kafka, read partition by partition.
+    pub(in crate::cli) struct Topics {
+        log: KafkaLog,
+        runtime: Handle,
+        tails: RefCell<BTreeMap<PartitionId, Tail>>,
+    }
+
+    impl Topics {
+        pub(super) fn open(kafka: &Kafka) -> anyhow::Result<Self> {
+            let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
+            let runtime = Handle::current();
+            let log = runtime.block_on(KafkaLog::connect(reenact_kafka::Options { create: false, ..options }))?;
+            Ok(Self { log, runtime, tails: RefCell::default() })
+        }
+
+        pub(super) fn partitions(&self) -> u32 {
+            self.log.partitions()
+        }
+
+        pub(super) fn bounds(&self, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
+            self.runtime.block_on(self.log.bounds(partition))
+        }
+
+        pub(super) fn read(&self, partition: PartitionId, from: Offset) -> Result<Vec<Recorded>, LogError> {
+            let mut tails = self.tails.borrow_mut();
+            let known = tails.remove(&partition).filter(|(next, _)| *next == from);
+            let (_, mut tail) = match known {
+                Some(known) => known,
+                None => {
+                    let (low, _) = self.bounds(partition)?;
+                    let tail = self.log.tail(partition, from.max(low)).ready_chunks(TOGETHER).boxed();
+                    (from, tail)
+                }
+            };
+            let last = self.runtime.block_on(self.log.last_event(partition))?;
+            let there = last.is_some_and(|last| last >= from);
+            let next = async {
+                if there { Ok(tail.next().await) } else { tokio::time::timeout(MORE_WAIT, tail.next()).await }
+            };
+            let events = self.runtime.block_on(next).unwrap_or_default().unwrap_or_default();
+            let events = events.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let next = events.last().map_or(from, |last| last.offset.next());
+            tails.insert(partition, (next, tail));
+            Ok(events)
+        }
+    }
+}
