@@ -108,9 +108,9 @@ impl<const BROKERS: u16> Kafka<BROKERS> {
             let runtime = tokio::runtime::Runtime::new().expect("has a runtime");
             let log = runtime.block_on(KafkaLog::connect(options)).expect("connects");
             let mut ownership = log.ownership();
-            for _ in 0..log.partitions() {
-                let granted = block_on(ownership.next()).expect("has no end");
-                assert!(matches!(granted, Ownership::Granted(_)), "{granted:?}");
+            for news in 0..=log.partitions() {
+                let told = block_on(ownership.next()).expect("has no end");
+                assert!(matches!((news, &told), (0, Ownership::Joined) | (_, Ownership::Granted(_))), "{told:?}");
             }
             Joined { _ownership: ownership, log }
         });

@@ -7,7 +7,11 @@ mod feed;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -24,7 +28,7 @@ use reenact_events::{CommandRecord, Lease, LogError, Offset, Ownership as News, 
 use tokio::sync::mpsc as async_mpsc;
 
 use crate::{
-    client,
+    client::{self, Part},
     writer::{self, Common, Job},
 };
 use feed::Feeds;
@@ -74,6 +78,8 @@ pub(crate) struct Member {
     pub(crate) common: Arc<Common>,
     pub(crate) writers: Arc<Writers>,
     pub(crate) news: async_mpsc::Sender<News>,
+    /// The others know of this member.
+    pub(crate) joined: AtomicBool,
 }
 
 pub(crate) type Joined = BaseConsumer<Context>;
@@ -125,7 +131,14 @@ impl Member {
         };
         tracing::info!(?granted, "the group has rebalanced");
         self.common.ownership.rebalanced(group, &granted);
-        self.common.trouble.set(None);
+        self.common.trouble.set(Part::Group, None);
+        if granted.is_empty() {
+            // There may be nothing for this process, and then nothing else would tell that it takes part.
+            self.tell(News::Joined);
+        }
+        if !self.joined.swap(true, Ordering::SeqCst) {
+            self.tell(News::Joined);
+        }
         for partition in granted {
             match writer::spawn(self.common.clone(), partition) {
                 Ok(jobs) => self.writers.put(partition, jobs),
@@ -164,7 +177,8 @@ impl Member {
 
     fn release(&self, partition: PartitionId) -> Option<mpsc::Receiver<()>> {
         let (done, told) = mpsc::sync_channel(1);
-        self.writers.of(partition)?.send(Job::Release { done }).ok()?;
+        // A writer with a full queue answers nobody in time.
+        self.writers.of(partition)?.try_send(Job::Release { done }).ok()?;
         Some(told)
     }
 
@@ -209,7 +223,7 @@ pub(crate) fn join(member: Arc<Member>, requests: mpsc::Receiver<Request>) -> st
     thread::Builder::new().name("log group".to_owned()).spawn(move || {
         while let Err(error) = stay(&member, &requests) {
             tracing::error!(%error, "the membership broke, joining the group again");
-            member.common.trouble.set(Some(error.to_string().into()));
+            member.common.trouble.set(Part::Group, Some(format!("the group was left: {error}").into()));
             member.lose(&member.common.ownership.all());
             thread::sleep(REJOIN_PAUSE);
         }
@@ -237,16 +251,36 @@ fn stay(member: &Arc<Member>, requests: &mpsc::Receiver<Request>) -> KafkaResult
         feeds.deliver(&consumer, &member.common.ownership);
         match consumer.poll(POLL) {
             None => {}
-            Some(Ok(message)) => feeds.take(&consumer, &message, &member.common.topics.replies),
+            Some(Ok(message)) => {
+                member.common.trouble.set(Part::Group, None);
+                feeds.take(&consumer, &message, &member.common.topics.replies);
+            }
             Some(Err(error)) if is_broken(&error) => return Err(error),
+            Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) => {
+                feeds.out_of_range(&consumer);
+            }
             Some(Err(error)) => {
                 tracing::debug!(%error, "the commands cannot be read now");
-                if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AutoOffsetReset) {
-                    member.common.trouble.set(Some(format!("the commands cannot be read: {error}").into()));
+                // What concerns the cluster is noticed, and seen to pass, by the watcher.
+                if is_lasting(&error) {
+                    let reason = format!("the commands cannot be read: {error}").into();
+                    member.common.trouble.set(Part::Group, Some(reason));
                 }
             }
         }
     }
+}
+
+/// Errors that stay until somebody changes something; a message or an assignment tells that it was done.
+fn is_lasting(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            RDKafkaErrorCode::TopicAuthorizationFailed
+                | RDKafkaErrorCode::GroupAuthorizationFailed
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+        )
+    )
 }
 
 fn is_broken(error: &KafkaError) -> bool {

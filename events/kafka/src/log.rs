@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, mpsc},
     thread,
 };
 
@@ -28,6 +28,7 @@ use crate::{
     ownership::Ownership,
     producer::{Outgoing, Producer},
     reader::{self, Wish, number},
+    watch,
     writer::{Common, Job},
 };
 
@@ -50,6 +51,8 @@ struct Inner {
     group: Mutex<Option<mpsc::SyncSender<Request>>>,
     /// Publishes commands, one caller at a time.
     publisher: Arc<Mutex<Option<Producer>>>,
+    /// The watcher ends when this is dropped.
+    _watched: mpsc::SyncSender<()>,
 }
 
 impl KafkaLog {
@@ -68,7 +71,7 @@ impl KafkaLog {
         };
         let connecting = tokio::task::spawn_blocking(move || connect::connect(&asked, &noted));
         let identity = connecting.await.map_err(stopped)??;
-        trouble.set(None);
+        trouble.forget_words();
         let common = Common {
             topics: options.topics(),
             options,
@@ -77,8 +80,19 @@ impl KafkaLog {
             ownership: Ownership::default(),
             trouble,
         };
+        let (watched, stop) = mpsc::sync_channel(1);
+        let failed = |error: LogError| ConnectError::Settings { reason: error.to_string() };
+        watch::spawn(&common, stop).map_err(failed)?;
         let (writers, group, publisher) = Default::default();
-        Ok(Self { inner: Arc::new(Inner { common: Arc::new(common), writers, group, publisher }) })
+        let common = Arc::new(common);
+        Ok(Self { inner: Arc::new(Inner { common, writers, group, publisher, _watched: watched }) })
+    }
+
+    /// Why the log cannot be used at present, if it cannot: for readiness. It is noticed within seconds that the
+    /// brokers went away, and that they came back.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<str>> {
+        self.common().trouble.get()
     }
 
     fn common(&self) -> &Common {
@@ -261,7 +275,8 @@ impl EventLog for KafkaLog {
     fn ownership(&self) -> BoxStream<'static, News> {
         let (news, told) = async_mpsc::channel(NEWS_AHEAD);
         let (requests, queue) = mpsc::sync_channel(REQUESTS_AHEAD);
-        let member = Member { common: self.inner.common.clone(), writers: self.inner.writers.clone(), news };
+        let (common, writers) = (self.inner.common.clone(), self.inner.writers.clone());
+        let member = Member { common, writers, news, joined: AtomicBool::default() };
         *self.inner.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests.clone());
         let thread = match group::join(Arc::new(member), queue) {
             Ok(thread) => Some(thread),
