@@ -17,6 +17,9 @@ use tempfile::TempDir;
 
 /// A log with its durable content.
 pub(crate) trait World: Sized {
+    /// With how many partitions every rule is tried.
+    const PARTITIONS: &[u32] = &[1, 4];
+
     /// An empty log.
     fn open(partitions: u32) -> Self;
 
@@ -95,6 +98,10 @@ fn brokers(count: u16) -> String {
     let up = || {
         let directory = TempDir::new().expect("has a directory");
         let options = reenact_kafka_rig::Options::new(directory.path()).nodes(count);
+        let options = match std::env::var("REENACT_KAFKA_VERSION") {
+            Ok(version) => options.version(version),
+            Err(_) => options,
+        };
         (Cluster::up(options).expect("Kafka comes up"), directory)
     };
     let cluster = if count == 1 { &ONE } else { &THREE };
@@ -119,6 +126,8 @@ impl<const BROKERS: u16> Kafka<BROKERS> {
 }
 
 impl<const BROKERS: u16> World for Kafka<BROKERS> {
+    const PARTITIONS: &[u32] = &[4];
+
     fn open(partitions: u32) -> Self {
         static WORLDS: AtomicU32 = AtomicU32::new(0);
         let number = WORLDS.fetch_add(1, Ordering::SeqCst);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::bail;
+use reenact_kafka_rig::OLDER_VERSION;
 
 use crate::{deny, kafka, packages, place::Place, python, simulate::Seeds, task::Task};
 
@@ -42,6 +43,7 @@ pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
 fn checks(place: &Place) -> Checks {
     let cargo = |args: &[&str]| command(place.cargo(args));
     let tests = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
+    let older = place.cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
     let docs = place.cargo(&["doc", "--workspace", "--no-deps"]);
     vec![
         ("packages", Box::new(packages::set_up)),
@@ -52,6 +54,8 @@ fn checks(place: &Place) -> Checks {
         // With the tests, because their dependencies bring features: without them everything is built again.
         ("build", cargo(&["build", "--workspace", "--bins", "--tests"])),
         ("tests", command(for_tests(tests, place))),
+        // The oldest Kafka that is promised; everything else runs on the one that is pinned.
+        ("kafka-older", command(older.env("REENACT_KAFKA_VERSION", OLDER_VERSION))),
         ("simulation", command(for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place))),
         ("docs", command(docs.env("RUSTDOCFLAGS", "--deny warnings"))),
         ("dependencies", Box::new(deny::check)),
