@@ -22,13 +22,14 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "reenact-events",
             "reenact-embedded",
+            "reenact-kafka",
             "reenact-snapshots",
             "reenact-actors",
             "reenact-agents",
             "reenact-projections",
         ],
     ),
-    ("reenact-kafka", &["reenact-events"]),
+    ("reenact-kafka", &["reenact-events", "reenact-kafka-rig"]),
     ("reenact-kafka-rig", &[]),
     ("xtask", &["reenact-kafka-rig"]),
 ];
