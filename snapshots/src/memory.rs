@@ -76,6 +76,11 @@ impl StateStore for MemoryStore {
         Ok(())
     }
 
+    fn load(&self, entries: Entries) -> Result<(), StoreError> {
+        self.content().entries.extend(entries);
+        Ok(())
+    }
+
     fn clear(&self) -> Result<(), StoreError> {
         *self.content() = Content::default();
         Ok(())

@@ -81,6 +81,19 @@ impl Live {
         caught(|| work(&self.opened.db)).inspect_err(|_| self.broken.store(true, Ordering::Release))
     }
 
+    /// Makes changes, and says in the same batch what the store stands for afterwards.
+    fn change(&mut self, changes: Vec<Change>, position: Option<Position>) -> Result<(), StoreError> {
+        let before = self.opened.summary;
+        self.opened.summary = self.attempt(|db| {
+            let (mut batch, totals) = batch(db, changes, before.totals)?;
+            let after = Summary { identity: before.identity, position, totals };
+            batch.insert(SUMMARY_KEY, seal(SUMMARY_KEY, &codec::encode(&after)?));
+            db.apply_batch(batch)?;
+            Ok(after)
+        })?;
+        Ok(())
+    }
+
     /// Closes a database whose directory has been given up. A sound one is closed here; one that failed may
     /// hang or panic in doing so, and does it on a thread that nobody waits for.
     fn retire(self) {
@@ -114,17 +127,12 @@ impl StateStore for SledStore {
     }
 
     fn apply(&self, changes: Vec<Change>, position: Position) -> Result<(), StoreError> {
-        let mut live = self.write();
-        let before = live.opened.summary;
-        let after = live.attempt(|db| {
-            let (mut batch, totals) = batch(db, changes, before.totals)?;
-            let after = Summary { identity: before.identity, position: Some(position), totals };
-            batch.insert(SUMMARY_KEY, seal(SUMMARY_KEY, &codec::encode(&after)?));
-            db.apply_batch(batch)?;
-            Ok(after)
-        })?;
-        live.opened.summary = after;
-        Ok(())
+        self.write().change(changes, Some(position))
+    }
+
+    fn load(&self, entries: Entries) -> Result<(), StoreError> {
+        let changes = entries.into_iter().map(|(key, value)| Change::Put(key, value)).collect();
+        self.write().change(changes, None)
     }
 
     /// Starts an empty database in a new directory. sled would keep the space of what it removes, and this

@@ -80,6 +80,13 @@ pub trait StateStore: Send + Sync {
     /// When the store cannot be used; the changes may be partly in it then, so it must be discarded.
     fn apply(&self, changes: Vec<Change>, position: Position) -> Result<(), StoreError>;
 
+    /// Puts entries into a store that is empty, or was until they began to come, and has no position: it goes on
+    /// standing for nothing until [`StateStore::apply`] says what for.
+    ///
+    /// # Errors
+    /// As [`StateStore::apply`].
+    fn load(&self, entries: Entries) -> Result<(), StoreError>;
+
     /// Removes everything, the position too.
     ///
     /// # Errors

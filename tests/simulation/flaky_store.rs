@@ -53,6 +53,11 @@ impl StateStore for FlakyStore {
         self.inner.apply(changes, position)
     }
 
+    fn load(&self, entries: Entries) -> Result<(), StoreError> {
+        self.check()?;
+        self.inner.load(entries)
+    }
+
     fn clear(&self) -> Result<(), StoreError> {
         self.broken.store(false, Ordering::SeqCst);
         self.inner.clear()

@@ -1,0 +1,144 @@
+//! From the bytes of a snapshot to a store: nothing counts before the digest at the end is right.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use sha2::{Digest, Sha256};
+use zstd::stream::write::Decoder as Zstd;
+
+use super::{DIGEST_BYTES, Header, LENGTHS_BYTES, Pieces, SnapshotError, check_lengths};
+use crate::{StateStore, StoreError, store::Entries};
+
+/// The first line is shorter, or it is none.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+/// Bytes that are decompressed at once: damaged ones may become many thousand times as many.
+const SLICE_BYTES: usize = 4 << 10;
+
+/// A snapshot that is being read: its header is known, its content is still to come.
+pub struct Incoming<'a> {
+    header: Header,
+    pieces: Pieces<'a>,
+    body: Body,
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub async fn begin(mut pieces: Pieces<'a>) -> Result<Self, SnapshotError> {
+        let mut begun = Vec::new();
+        loop {
+            if let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
+                let header = Header::parse(&begun[..end])?;
+                let (line, rest) = begun.split_at(end + 1);
+                let body = Body::begin(line, rest)?;
+                return Ok(Self { header, pieces, body });
+            }
+            if begun.len() > HEADER_BYTES_MAX {
+                return Err(SnapshotError::unfit("its first line does not end"));
+            }
+            let piece = pieces.next().await.ok_or_else(|| SnapshotError::unfit("it ends within its first line"))??;
+            begun.extend_from_slice(&piece);
+        }
+    }
+
+    /// What it says about itself. Not checked against its digest yet.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Puts the content in the place of what the store holds, and returns how many entries it has. The position
+    /// comes last, when the digest is known to be right; a store with which this fails is empty.
+    ///
+    /// # Errors
+    /// When the snapshot is not whole, or the store does not take it.
+    pub async fn load_into(self, store: &dyn StateStore) -> Result<u64, SnapshotError> {
+        store.clear()?;
+        let loaded = self.load(store).await;
+        if loaded.is_err() {
+            store.clear()?;
+        }
+        loaded
+    }
+
+    async fn load(mut self, store: &dyn StateStore) -> Result<u64, SnapshotError> {
+        let mut count = 0;
+        let mut load = |entries: Entries| {
+            count += entries.len() as u64;
+            if entries.is_empty() { Ok(()) } else { store.load(entries) }
+        };
+        self.body.drain(&mut load)?;
+        while let Some(piece) = self.pieces.next().await {
+            self.body.feed(&piece?, &mut load)?;
+        }
+        self.body.finish()?;
+        store.apply(Vec::new(), self.header.position)?;
+        Ok(count)
+    }
+}
+
+/// What is behind the first line. The last bytes are held back: they may be the digest.
+struct Body {
+    digest: Sha256,
+    held: Vec<u8>,
+    zstd: Zstd<'static, Vec<u8>>,
+}
+
+type Load<'a> = &'a mut dyn FnMut(Entries) -> Result<(), StoreError>;
+
+impl Body {
+    fn begin(line: &[u8], rest: &[u8]) -> Result<Self, SnapshotError> {
+        let zstd = Zstd::new(Vec::new()).map_err(|error| SnapshotError::unfit(error.to_string()))?;
+        Ok(Self { digest: Sha256::new_with_prefix(line), held: rest.to_vec(), zstd })
+    }
+
+    fn feed(&mut self, piece: &Bytes, load: Load<'_>) -> Result<(), SnapshotError> {
+        self.held.extend_from_slice(piece);
+        self.drain(load)
+    }
+
+    fn drain(&mut self, load: Load<'_>) -> Result<(), SnapshotError> {
+        let known = self.held.len().saturating_sub(DIGEST_BYTES);
+        let content: Vec<u8> = self.held.drain(..known).collect();
+        self.digest.update(&content);
+        for slice in content.chunks(SLICE_BYTES) {
+            let fed = self.zstd.write_all(slice).and_then(|()| self.zstd.flush());
+            fed.map_err(|error| SnapshotError::unfit(format!("its content cannot be decompressed: {error}")))?;
+            load(entries(self.zstd.get_mut())?)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), SnapshotError> {
+        if self.digest.finalize().as_slice() != self.held {
+            return Err(SnapshotError::unfit("its digest is wrong: it is damaged, or not whole"));
+        }
+        if !self.zstd.get_ref().is_empty() {
+            return Err(SnapshotError::unfit("it ends within an entry"));
+        }
+        Ok(())
+    }
+}
+
+/// Takes the entries that are whole out of what was decompressed.
+fn entries(open: &mut Vec<u8>) -> Result<Entries, SnapshotError> {
+    let (mut found, mut read) = (Vec::new(), 0);
+    while let Some((key, value)) = lengths(&open[read..])? {
+        let Some(entry) = open.get(read + LENGTHS_BYTES..read + LENGTHS_BYTES + key + value) else { break };
+        found.push((entry[..key].to_vec(), entry[key..].to_vec()));
+        read += LENGTHS_BYTES + key + value;
+    }
+    open.drain(..read);
+    Ok(found)
+}
+
+fn lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, SnapshotError> {
+    let Some((key, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    let Some((value, _)) = rest.split_first_chunk() else { return Ok(None) };
+    let (key, value) = (u32::from_le_bytes(*key) as usize, u32::from_le_bytes(*value) as usize);
+    check_lengths(key, value)?;
+    Ok(Some((key, value)))
+}
