@@ -17,7 +17,8 @@ mod a25_empty_content;
 mod bad_input;
 mod lost_stores;
 mod refused_starts;
-mod support;
 mod sweep;
 mod worker;
 mod world;
+
+use reenact_tests::product as support;

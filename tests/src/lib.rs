@@ -1,3 +1,4 @@
 //! What several test binaries share.
 
+pub mod product;
 pub mod stub;

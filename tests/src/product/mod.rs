@@ -13,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use client::Answer;
+pub use client::{Answer, is_open};
 use heard::{Heard, Life};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 /// Nothing here takes this long unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How often something is looked at that cannot call back.
-pub(crate) const POLL: Duration = Duration::from_millis(5);
+pub const POLL: Duration = Duration::from_millis(5);
 
 /// The program. It is built beforehand: a test that builds would wait for the build that runs it.
 fn binary() -> PathBuf {
@@ -42,7 +42,7 @@ fn binary() -> PathBuf {
 
 /// Moments and choices of a test that kills: from `REENACT_SEED`, or others in every run. Which moment hits
 /// what is not repeatable, as the processes are real, but the moments are.
-pub(crate) fn dice(test: &str) -> ChaCha8Rng {
+pub fn dice(test: &str) -> ChaCha8Rng {
     let said = std::env::var("REENACT_SEED").ok().map(|seed| seed.parse().expect("REENACT_SEED is a number"));
     // Of all that the standard library offers, only the keys of its hash maps are random.
     let seed: u64 = said.unwrap_or_else(|| RandomState::new().build_hasher().finish());
@@ -51,7 +51,7 @@ pub(crate) fn dice(test: &str) -> ChaCha8Rng {
 }
 
 /// A deployment in a folder of its own.
-pub(crate) struct Product {
+pub struct Product {
     folder: TempDir,
     settings: Vec<(&'static str, String)>,
     life: Option<Life>,
@@ -59,16 +59,22 @@ pub(crate) struct Product {
     http: reqwest::Client,
 }
 
+impl Default for Product {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Product {
     /// A deployment that has never been started, with the built-in agent until it is given others.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let http = reqwest::Client::builder().no_proxy().build().expect("a client can be made");
         let folder = tempfile::tempdir().expect("a folder");
         Self { folder, settings: Vec::new(), life: None, heard: Heard::default(), http }
     }
 
     /// Gives it an agent: the text of `agents/NAME.toml`.
-    pub(crate) fn agent(self, name: &str, toml: &str) -> Self {
+    pub fn agent(self, name: &str, toml: &str) -> Self {
         let agents = self.folder.path().join("agents");
         std::fs::create_dir_all(&agents).expect("the folder is writable");
         std::fs::write(agents.join(format!("{name}.toml")), toml).expect("the folder is writable");
@@ -76,18 +82,18 @@ impl Product {
     }
 
     /// Sets an environment variable of the program, for example `REENACT_DRAIN_S`.
-    pub(crate) fn set(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub fn set(mut self, name: &'static str, value: impl ToString) -> Self {
         self.settings.push((name, value.to_string()));
         self
     }
 
     /// Where its data is.
-    pub(crate) fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// The program with its settings, in its folder, and nothing else of the environment.
-    pub(crate) fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let mut command = Command::new(binary());
         command.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
         command.env("REENACT_LISTEN", "127.0.0.1:0").envs(self.settings.iter().map(|(name, value)| (name, value)));
@@ -95,7 +101,7 @@ impl Product {
     }
 
     /// Runs one of its other commands to the end; the command finds a server that is up.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = self.command();
         if let Some(life) = &self.life {
             command.env("REENACT_URL", life.url());
@@ -104,7 +110,7 @@ impl Product {
     }
 
     /// Every event of the log, read by `reenact events list`.
-    pub(crate) fn events(&self) -> Vec<serde_json::Value> {
+    pub fn events(&self) -> Vec<serde_json::Value> {
         let output = self.run(&["events", "list", "--json"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let lines = String::from_utf8(output.stdout).expect("UTF-8");
@@ -112,7 +118,7 @@ impl Product {
     }
 
     /// Starts `reenact serve` without waiting for it.
-    pub(crate) fn spawn(&mut self) {
+    pub fn spawn(&mut self) {
         assert!(self.life.is_none(), "it is up already");
         let mut command = self.command();
         let child: Child = command.arg("serve").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
@@ -120,19 +126,19 @@ impl Product {
     }
 
     /// Starts `reenact serve` and waits until it is ready.
-    pub(crate) async fn start(&mut self) {
+    pub async fn start(&mut self) {
         self.spawn();
         assert!(self.ready_or_ended().await, "it did not become ready:\n{}", self.heard.text());
     }
 
     /// Waits until it is ready; false when it ended before it was.
-    pub(crate) async fn ready_or_ended(&self) -> bool {
+    pub async fn ready_or_ended(&self) -> bool {
         let ready = tokio::time::timeout(PATIENCE, self.up().ready()).await;
         ready.unwrap_or_else(|_| panic!("it neither serves nor ends:\n{}", self.heard.text()))
     }
 
     /// A started deployment.
-    pub(crate) async fn started(mut self) -> Self {
+    pub async fn started(mut self) -> Self {
         self.start().await;
         self
     }
@@ -142,31 +148,49 @@ impl Product {
     }
 
     /// Where it serves.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         self.up().url()
     }
 
     /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.up().pid()
     }
 
+    /// Whether it has a process.
+    pub fn is_up(&self) -> bool {
+        self.life.is_some()
+    }
+
     /// SIGKILL: it gets no time for anything.
-    pub(crate) fn kill_hard(&mut self) {
+    pub fn kill_hard(&mut self) {
         if let Some(life) = self.life.take() {
             life.kill();
         }
     }
 
     /// SIGTERM: it goes down in order.
-    pub(crate) fn term(&self) {
-        let sent =
-            Command::new("kill").args(["-s", "TERM", &self.pid().to_string()]).status().expect("`kill` is there");
+    pub fn term(&self) {
+        self.signal("TERM");
+    }
+
+    /// SIGSTOP: it stands still, with all its connections open.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// SIGCONT: it goes on and does not know that time has passed.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().expect("`kill` is there");
         assert!(sent.success(), "the process is there");
     }
 
     /// Waits until the process has ended by itself.
-    pub(crate) async fn ended(&mut self, within: Duration) -> ExitStatus {
+    pub async fn ended(&mut self, within: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
             if let Some(status) = self.life.as_mut().expect("it is up").has_ended() {
@@ -179,13 +203,13 @@ impl Product {
     }
 
     /// SIGKILL and a start on the same data.
-    pub(crate) async fn crash(&mut self) {
+    pub async fn crash(&mut self) {
         self.kill_hard();
         self.start().await;
     }
 
     /// Everything that its processes have said.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.heard.text()
     }
 }
@@ -203,6 +227,6 @@ impl Drop for Product {
 }
 
 /// An agent file with a scripted model and nothing else.
-pub(crate) fn agent_with_model(base_url: &str) -> String {
+pub fn agent_with_model(base_url: &str) -> String {
     format!("[model]\nprovider = \"openai\"\nid = \"scripted\"\nbase_url = \"{base_url}\"\nretries = 0\n")
 }

@@ -1,0 +1,115 @@
+//! What goes wrong, one thing after the other.
+
+use std::time::Duration;
+
+use rand::{Rng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{
+    brokers::Turn,
+    fleet::{FREEZE, Fleet},
+    topic,
+};
+
+/// How long a process that was killed stays away, so that others have taken over.
+const AWAY: Duration = Duration::from_secs(8);
+/// How long a broker stays away: its partitions have moved by then.
+const BROKER_AWAY: Duration = Duration::from_secs(5);
+/// A while in which all is well.
+const CALM: Duration = Duration::from_secs(2);
+
+/// One disturbance.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Weather {
+    /// A node is killed and started again.
+    Kill(&'static str),
+    /// A node is killed and started again at once: it comes back while the group still waits for it.
+    Restart(&'static str),
+    /// A node stands still past every time-out and goes on.
+    Freeze(&'static str),
+    /// A node stands still past every time-out while another one is killed.
+    FreezeAndKill(&'static str, &'static str),
+    /// A node joins and leaves again.
+    Visit(&'static str),
+    /// The broker that leads the group is killed and started again.
+    KillCoordinator,
+    /// A broker is killed and started again.
+    KillBroker(u16),
+}
+
+/// About how many seconds a round takes.
+pub(super) const ROUND_S: usize = 100;
+
+/// Everything once, in any order, each on any node or broker.
+pub(super) fn round(dice: &mut ChaCha8Rng) -> Vec<Weather> {
+    let mut nodes = ["a", "b", "c"];
+    nodes.shuffle(dice);
+    let [first, second, third] = nodes;
+    let mut round = vec![
+        Weather::Kill(first),
+        Weather::Restart(second),
+        Weather::Freeze(third),
+        Weather::FreezeAndKill(first, second),
+        Weather::Visit("d"),
+        Weather::KillCoordinator,
+        Weather::KillBroker(dice.random_range(1..=3)),
+    ];
+    round.shuffle(dice);
+    round
+}
+
+impl Weather {
+    pub(super) async fn happen(self, turn: &mut Turn, fleet: &mut Fleet) {
+        match self {
+            Self::Kill(node) => {
+                fleet.kill(node);
+                tokio::time::sleep(AWAY).await;
+                fleet.start(node).await;
+            }
+            Self::Restart(node) => {
+                fleet.kill(node);
+                fleet.start(node).await;
+            }
+            Self::Freeze(node) => {
+                fleet.of(node).freeze();
+                tokio::time::sleep(FREEZE).await;
+                fleet.of(node).thaw();
+            }
+            Self::FreezeAndKill(frozen, killed) => {
+                fleet.of(frozen).freeze();
+                fleet.kill(killed);
+                tokio::time::sleep(FREEZE).await;
+                fleet.of(frozen).thaw();
+                fleet.start(killed).await;
+            }
+            Self::Visit(node) => {
+                fleet.start(node).await;
+                tokio::time::sleep(CALM).await;
+                fleet.remove(node).await;
+            }
+            Self::KillCoordinator => {
+                let broker = tokio::task::block_in_place(|| coordinator(&turn.bootstrap(), &fleet.prefix));
+                without(turn, broker).await;
+            }
+            Self::KillBroker(broker) => without(turn, broker).await,
+        }
+        tokio::time::sleep(CALM).await;
+    }
+}
+
+async fn without(turn: &mut Turn, broker: u16) {
+    println!("broker {broker} is killed");
+    turn.with(|cluster| cluster.kill(broker)).expect("it is there");
+    tokio::time::sleep(BROKER_AWAY).await;
+    turn.with(|cluster| cluster.start(broker)).expect("it starts again");
+}
+
+/// The broker that leads the group: the leader of the partition that the group's name falls on.
+fn coordinator(brokers: &str, group: &str) -> u16 {
+    let (consumer, offsets) = (topic::consumer(brokers, group), "__consumer_offsets");
+    let count = i32::try_from(topic::partitions(&consumer, offsets).len()).expect("a few");
+    // Java's hash of a string, made positive as Kafka does.
+    let hash = group.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
+    let leader = topic::leader(&consumer, offsets, (hash & i32::MAX) % count);
+    u16::try_from(leader).expect("there is a leader")
+}
