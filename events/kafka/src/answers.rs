@@ -76,11 +76,19 @@ pub(crate) fn follow(
 }
 
 fn begin(config: &ClientConfig, trouble: &Trouble, topic: &str, from: From) -> Result<Consuming, LogError> {
-    let consumer = reader::consumer(config, trouble)?;
+    let mut config = config.clone();
+    // What is old may be deleted under a slow follower, who then goes on with what is left.
+    config.set("auto.offset.reset", "earliest");
+    let consumer = reader::consumer(&config, trouble)?;
     let failed = |error| reader::unavailable(&format!("topic `{topic}` cannot be followed"), &error);
     let metadata = consumer.fetch_metadata(Some(topic), reader::ASK).map_err(failed)?;
     let partitions: Vec<i32> =
         metadata.topics().iter().flat_map(|topic| topic.partitions()).map(|partition| partition.id()).collect();
+    // A broker that does not know a topic yet answers with no partitions; following none would be for ever.
+    if partitions.is_empty() {
+        let reason = format!("topic `{topic}` cannot be followed: it is not there").into();
+        return Err(LogError::Unavailable { reason });
+    }
     let list = places(&consumer, topic, &partitions, from).map_err(failed)?;
     consumer.assign(&list).map_err(failed)?;
     Ok(consumer)

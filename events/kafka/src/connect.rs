@@ -99,11 +99,10 @@ pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, 
     options.check()?;
     let config = options.client();
     let settings = |error: KafkaError| ConnectError::Settings { reason: error.to_string() };
-    let admin: AdminClient<DefaultClientContext> = AdminClient::from_config_and_context(&config, DefaultClientContext)
-        .map_err(settings)?;
+    let admin: AdminClient<DefaultClientContext> =
+        AdminClient::from_config_and_context(&config, DefaultClientContext).map_err(settings)?;
     let context = Plain { trouble: trouble.clone() };
-    let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context)
-        .map_err(settings)?;
+    let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context).map_err(settings)?;
     // What the others are told is checked now, and not when they are needed.
     Consuming::from_config_and_context(&options.member(), Plain { trouble: trouble.clone() }).map_err(settings)?;
     Producer::new(&options.owner(&options.prefix), trouble.clone()).map_err(settings)?;

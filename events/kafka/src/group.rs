@@ -157,6 +157,11 @@ impl Member {
             return self.lose(&leaving);
         }
         tracing::info!(?leaving, "partitions are given up");
+        // The group is a generation ahead of what the writers hold: without this, what is in flight is refused.
+        // Nobody else gets the partitions before this callback has ended, and who does fences our producers.
+        if let Some(group) = consumer.group_metadata() {
+            self.common.ownership.rebalanced(group, &[]);
+        }
         let mut finished = Vec::with_capacity(leaving.len());
         for partition in &leaving {
             let (released, dropped) = Released::new();

@@ -66,8 +66,9 @@ pub(crate) struct Outgoing<'a> {
 
 /// See the module.
 pub(crate) struct Producer {
-    inner: ThreadedProducer<Context>,
+    /// Dropped first: the thread that tells deliveries must not wait for a place here while it is joined.
     deliveries: Receiver<(usize, KafkaResult<i64>)>,
+    inner: ThreadedProducer<Context>,
     /// Where each record of the transaction went, by number.
     sent: Vec<Option<i64>>,
 }
@@ -76,7 +77,7 @@ impl Producer {
     pub(crate) fn new(config: &ClientConfig, trouble: Trouble) -> KafkaResult<Self> {
         let (delivered, deliveries) = mpsc::sync_channel(DELIVERIES_AHEAD);
         let inner = ThreadedProducer::from_config_and_context(config, Context { delivered, trouble })?;
-        Ok(Self { inner, deliveries, sent: Vec::new() })
+        Ok(Self { deliveries, inner, sent: Vec::new() })
     }
 
     pub(crate) fn init(&self, timeout: Duration) -> KafkaResult<()> {
@@ -110,7 +111,7 @@ impl Producer {
         if let Some(headers) = record.headers {
             base = base.headers(headers);
         }
-        self.inner.send(base).map_err(|(error, _)| error)?;
+        self.inner.send(base).map_err(|(error, _)| self.cause(error))?;
         self.sent.push(None);
         Ok(number)
     }
@@ -134,7 +135,13 @@ impl Producer {
                 Err(_) => return Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut)),
             }
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(()), |error| Err(self.cause(error)))
+    }
+
+    /// Once a producer is fenced, records are purged and calls fail with that; this is why.
+    fn cause(&self, error: KafkaError) -> KafkaError {
+        let fatal = self.inner.client().fatal_error();
+        fatal.map_or(error, |(code, _)| KafkaError::MessageProduction(code))
     }
 
     /// Where a record of this transaction stands, once it was drained.

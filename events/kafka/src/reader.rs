@@ -81,6 +81,8 @@ fn is_settling(error: &KafkaError) -> bool {
                 | RDKafkaErrorCode::NotCoordinator
                 | RDKafkaErrorCode::CoordinatorLoadInProgress
                 | RDKafkaErrorCode::CoordinatorNotAvailable
+                | RDKafkaErrorCode::OffsetNotAvailable
+                | RDKafkaErrorCode::BrokerTransportFailure
         )
     )
 }
@@ -145,7 +147,11 @@ fn read(
     let Wish { topic, partition, from, last, end } = wish;
     let consumer = consumer(config, trouble)?;
     let (low, high) = bounds(&consumer, topic, *partition)?;
-    if *from < low || *from > last.map_or(high.max(*end), Offset::next) {
+    if *from < low {
+        return Err(gone(topic, *partition, *from, low));
+    }
+    if *from > last.map_or(high.max(*end), Offset::next) {
+        tracing::error!(topic = &**topic, %partition, wanted = from.0, end = high.0, "a position is not in the topic");
         return Err(LogError::OutOfRange { partition: *partition, wanted: *from, low });
     }
     if last.is_some_and(|last| *from > last) {
@@ -182,9 +188,9 @@ fn next<'c>(
         None => Ok(None),
         Some(Ok(message)) => Ok(Some(message)),
         Some(Err(error)) => match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
-                let low = bounds(consumer, topic, partition).map_or(Offset(0), |(low, _)| low);
-                Err(LogError::OutOfRange { partition, wanted: from, low })
+            _ if is_gone(&error) => {
+                let (low, _) = bounds(consumer, topic, partition)?;
+                Err(gone(topic, partition, from, low))
             }
             Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
                 Err(unavailable(&format!("topic `{topic}` cannot be read"), &error))
@@ -192,6 +198,21 @@ fn next<'c>(
             _ => Ok(None),
         },
     }
+}
+
+/// Whether a reader's position is not there any more.
+fn is_gone(error: &KafkaError) -> bool {
+    matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange))
+}
+
+/// What was at a position is not there.
+fn gone(topic: &str, partition: PartitionId, from: Offset, low: Offset) -> LogError {
+    let reason = if from < low {
+        format!("topic `{topic}` begins at {low} there: the events from {from} on were deleted")
+    } else {
+        format!("topic `{topic}` has nothing at {from} any more: it was recreated, or an older broker was restored")
+    };
+    LogError::Damaged { partition, offset: from, reason: reason.into() }
 }
 
 /// Events of a range that nobody appends to, oldest first.
@@ -219,6 +240,9 @@ pub(crate) fn range(
             }
             // Markers of transactions stand behind the last record: only this tells that nothing else comes.
             Some(Err(KafkaError::PartitionEOF(_))) => return Ok(found),
+            Some(Err(error)) if is_gone(&error) => {
+                return Err(gone(topic, partition, from, bounds(consumer, topic, partition)?.0));
+            }
             Some(Err(error)) if Instant::now() > deadline => return Err(unavailable("the end cannot be read", &error)),
             None if Instant::now() > deadline => {
                 let reason = format!("topic `{topic}` did not answer in {} s", 3 * ASK.as_secs()).into();

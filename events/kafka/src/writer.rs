@@ -11,17 +11,18 @@ use std::{
 };
 
 use reenact_events::{
-    Batch, BatchId, ChainHash, CommitOutcome, Committed, Lease, LogError, LogId, NodeId, Offset, PartitionId, Term,
+    Batch, BatchId, ChainHash, CommitOutcome, Committed, Lease, LogError, LogId, NodeId, Offset, PartitionId, Recorded,
+    Term,
 };
 use tokio::sync::oneshot;
 
 use crate::{
     Options, Topics,
-    client::Trouble,
+    client::{Part, Trouble},
     failure::{Action, Facets, Stage, action},
-    ownership::Ownership,
+    ownership::{Membership, Ownership},
     producer::Producer,
-    reader,
+    reader::{self, Consuming},
 };
 
 /// What all writers of a process have in common.
@@ -74,6 +75,10 @@ const INIT_TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// time-out.
 const REJOIN_WAIT: Duration = Duration::from_secs(10);
 
+/// Before 4.3 the broker compares a member's epoch, which rises without the member being told.
+const OLD_BROKERS: &str = "with `group.protocol=consumer` brokers before 4.3 refuse what a member writes once another \
+                           has joined: leave the property out";
+
 /// Starts a writer; it ends when the sender is dropped.
 pub(crate) fn spawn(common: Arc<Common>, partition: PartitionId) -> std::io::Result<mpsc::SyncSender<Job>> {
     let (jobs, queue) = mpsc::sync_channel(JOBS_MAX);
@@ -97,8 +102,6 @@ struct Writer {
     cursor: Offset,
     known: BTreeMap<BatchId, Committed>,
     order: VecDeque<BatchId>,
-    /// The batch whose outcome is unknown, and the cursor it would move to.
-    doubt: Option<(BatchId, Option<Offset>)>,
 }
 
 impl Writer {
@@ -113,7 +116,6 @@ impl Writer {
             cursor: Offset(0),
             known: BTreeMap::new(),
             order: VecDeque::new(),
-            doubt: None,
         }
     }
 
@@ -148,40 +150,41 @@ impl Writer {
         if let Some(fault) = batch.fault(self.common.partitions) {
             return fault;
         }
-        if let Some(outcome) = self.ready() {
+        if let Some(outcome) = self.ready(lease.term) {
             return outcome;
         }
         match self.transact(&membership, lease.term, batch) {
             Ok(committed) => {
-                self.common.trouble.set(None);
+                self.common.trouble.set(Part::Partition(self.partition), None);
                 self.remember(batch, &committed);
                 CommitOutcome::Committed(committed)
             }
-            Err(failed) => self.failed(failed, &membership, batch),
+            Err(failed) => self.failed(failed, &membership),
         }
     }
 
     /// Makes sure that there is a producer; how the commit ends if there can be none now.
-    fn ready(&mut self) -> Option<CommitOutcome> {
+    ///
+    /// Taking the id fences whoever has it, even a rightful successor, so the log is asked whether there is one:
+    /// a successor that claims later fences this producer in turn.
+    fn ready(&mut self, term: Term) -> Option<CommitOutcome> {
         if self.producer.is_some() {
             return None;
         }
-        match self.init() {
+        match self.init().and_then(|()| self.look(term)) {
             Ok(()) => None,
             Err(LogError::Fenced { .. }) => Some(CommitOutcome::Fenced),
             Err(error) => Some(CommitOutcome::Resend { reason: error.to_string().into() }),
         }
     }
 
-    fn failed(
-        &mut self,
-        failed: transact::Failed,
-        membership: &crate::ownership::Membership,
-        batch: &Batch,
-    ) -> CommitOutcome {
-        let reason: Arc<str> = failed.reason.as_str().into();
+    fn failed(&mut self, failed: transact::Failed, membership: &Membership) -> CommitOutcome {
+        let mut reason: Arc<str> = failed.reason.as_str().into();
+        if failed.action == Action::AbortAndRejoin && self.common.options.is_new_protocol() {
+            reason = format!("{reason}; {OLD_BROKERS}").into();
+        }
         tracing::warn!(partition = self.partition.0, %reason, action = ?failed.action, "a transaction failed");
-        self.common.trouble.set(Some(reason.clone()));
+        self.common.trouble.set(Part::Partition(self.partition), Some(reason.clone()));
         match failed.action {
             Action::AbortAndReject => CommitOutcome::Rejected { event: failed.event, reason },
             Action::AbortAndRejoin => {
@@ -193,7 +196,6 @@ impl Writer {
             Action::Again | Action::AbortAndResend | Action::Denied => CommitOutcome::Resend { reason },
             Action::Unknown => {
                 self.producer = None;
-                self.doubt = Some((batch.id, batch.next_command));
                 CommitOutcome::Unknown { reason }
             }
             Action::Fenced => {
@@ -243,34 +245,44 @@ impl Writer {
         }
     }
 
+    /// Events that were written behind the last known one, all of this term.
+    fn unknown(&self, inspector: &Consuming, term: Term) -> Result<Vec<Recorded>, LogError> {
+        let (topic, partition) = (&self.common.topics.events, self.partition);
+        let (_, end) = reader::bounds(inspector, topic, partition)?;
+        let found = reader::range(inspector, topic, partition, self.next, end)?;
+        let found: Vec<_> = found.into_iter().map(|event| event.recorded).collect();
+        if found.iter().any(|event| event.term != term) {
+            return Err(LogError::Fenced { partition });
+        }
+        Ok(found)
+    }
+
+    fn look(&mut self, term: Term) -> Result<(), LogError> {
+        let looked = self.inspector().and_then(|inspector| self.unknown(&inspector, term));
+        if looked.is_err() {
+            self.producer = None;
+        }
+        looked.map(drop)
+    }
+
     /// What became of a batch, for good: taking the id anew has finished whatever was on its way.
     fn resolve(&mut self, lease: &Lease, batch: BatchId) -> Result<Option<Committed>, LogError> {
-        let fenced = LogError::Fenced { partition: self.partition };
         if self.term != Some(lease.term) {
-            return Err(fenced);
+            return Err(LogError::Fenced { partition: self.partition });
         }
         if let Some(known) = self.known.get(&batch) {
             return Ok(Some(known.clone()));
         }
         self.init()?;
         let inspector = self.inspector()?;
-        let cursor = self.doubt.take_if(|(doubted, _)| *doubted == batch).and_then(|(_, cursor)| cursor);
-        let (_, end) = reader::bounds(&inspector, &self.common.topics.events, self.partition)?;
         let mut committed = Committed { offsets: Vec::new(), chain: Vec::new() };
-        for event in reader::range(&inspector, &self.common.topics.events, self.partition, self.next, end)? {
-            if event.recorded.term != lease.term {
-                return Err(fenced);
-            }
-            if event.recorded.batch == batch {
-                committed.offsets.push(event.recorded.offset);
-                committed.chain.push(event.recorded.chain);
-            }
+        for event in self.unknown(&inspector, lease.term)?.into_iter().filter(|event| event.batch == batch) {
+            committed.offsets.push(event.offset);
+            committed.chain.push(event.chain);
         }
-        let moved = match cursor {
-            Some(cursor) => self.committed(&inspector)?.0.is_some_and(|committed| committed >= cursor),
-            None => false,
-        };
-        if committed.offsets.is_empty() && !moved {
+        // A batch without events has left nothing but the note beside the cursor.
+        let (cursor, note) = self.committed(&inspector)?;
+        if committed.offsets.is_empty() && note != claim::note(lease.term, batch) {
             return Ok(None);
         }
         let found = Batch { next_command: cursor, ..Batch::new(batch, Vec::new()) };

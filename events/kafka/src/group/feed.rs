@@ -91,8 +91,46 @@ impl Feeds {
             .collect();
         for (partition, next) in standing {
             let flowing = self.flow_from(consumer, partition, next);
+            let is_stuck = flowing.is_err();
             self.flows(partition, flowing, Flow::Flowing);
+            // Each try takes its time while a broker is away, and the group wants to be polled meanwhile.
+            if is_stuck {
+                return;
+            }
         }
+    }
+
+    /// The position of some partition is gone; the error does not say which.
+    pub(super) fn out_of_range(&mut self, consumer: &Joined) {
+        let topic = &self.topic;
+        self.feeds.retain(|partition, feed| {
+            let Ok((low, end)) = consumer.fetch_watermarks(topic, number(*partition), SEEK_WAIT) else {
+                // Placed again, it meets the same error, and the question is asked once more.
+                feed.flow = Flow::Unplaced;
+                return true;
+            };
+            let (low, end) = (Offset(low.unsigned_abs()), Offset(end.unsigned_abs()));
+            if feed.next < low {
+                record::commands_lost(topic, *partition, feed.next, low);
+                (feed.next, feed.flow) = (low, Flow::Unplaced);
+            }
+            // A partition that had this error is stopped, and cannot be set to a place before it is assigned anew.
+            let again = place(topic, *partition, at(feed.next));
+            let again = again.and_then(|list| {
+                consumer.incremental_unassign(&list)?;
+                consumer.incremental_assign(&list)
+            });
+            if let Err(error) = again {
+                tracing::error!(%error, partition = partition.0, "the commands cannot be read from their new place");
+            }
+            let is_there = feed.next <= end;
+            if !is_there {
+                let damaged = record::commands_missing(topic, *partition, feed.next, end);
+                // A listener that is behind sees its channel end; its next claim meets the same error.
+                feed.sink.try_send(Err(damaged)).unwrap_or_default();
+            }
+            is_there
+        });
     }
 
     fn flow_from(&self, consumer: &Joined, partition: PartitionId, next: Offset) -> KafkaResult<()> {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{REJOIN_WAIT, Writer, transact::Failed};
 use crate::{
+    client::Part,
     failure::{Action, Stage},
     ownership::Membership,
     producer::{Outgoing, Producer},
@@ -20,8 +21,15 @@ use crate::{
 const TRIES: u32 = 5;
 /// What stands before the owner's term in the note that every commit of the cursor carries.
 const TERM: &str = "term:";
+/// What stands before the last batch in it.
+const BATCH: &str = "batch:";
 /// The same in the note of an owner that gave the partition up in order.
 const RELEASED: &str = "released:";
+
+/// The note of a transaction that writes a batch.
+pub(super) fn note(term: Term, batch: BatchId) -> String {
+    format!("{TERM}{term} {BATCH}{batch}")
+}
 
 /// Where a partition stands before a claim.
 struct Standing {
@@ -40,7 +48,6 @@ impl Writer {
         self.term = None;
         self.known.clear();
         self.order.clear();
-        self.doubt = None;
         let fenced = LogError::Fenced { partition: self.partition };
         let mut trouble = String::new();
         for _ in 0..TRIES {
@@ -53,7 +60,7 @@ impl Writer {
                     self.term = Some(term);
                     self.common.ownership.claimed(self.partition, term);
                     self.common.ownership.committed(self.partition, Offset(term.0));
-                    self.common.trouble.set(None);
+                    self.common.trouble.set(Part::Partition(self.partition), None);
                     return Ok(Lease { partition: self.partition, term, node, predecessor });
                 }
                 Err(failed) => {
@@ -145,13 +152,14 @@ impl Writer {
         let (committed, note) = self.committed(&inspector)?;
         let term = last.as_ref().map(|last| last.recorded.term);
         self.check_note(&note, term, bounds.1)?;
+        self.check_begin(bounds.0, last.is_some())?;
         let claims = match &last {
             Some(last) => self.claim_of(&inspector, last)?.event.seq + 1,
             None => 0,
         };
         let journaled = last.as_ref().map_or(Offset(0), |last| last.cursor);
         let cursor = committed.map_or(journaled, |committed| committed.max(journaled));
-        self.check_cursor(cursor, reader::bounds(&inspector, &topics.commands, self.partition)?)?;
+        let cursor = self.check_cursor(cursor, reader::bounds(&inspector, &topics.commands, self.partition)?)?;
         let is_over = term.is_none_or(|term| note == format!("{RELEASED}{term}"));
         let predecessor = if is_over { Predecessor::Dead } else { Predecessor::MaybeAlive };
         Ok(Standing { last, claims, next: bounds.1, cursor, predecessor })
@@ -181,7 +189,8 @@ impl Writer {
 
     /// The group remembers the last owner's term. A log that does not have it has lost acknowledged events.
     fn check_note(&self, note: &str, term: Option<Term>, end: Offset) -> Result<(), LogError> {
-        let noted = note.strip_prefix(TERM).or_else(|| note.strip_prefix(RELEASED)).and_then(|term| term.parse().ok());
+        let noted = note.strip_prefix(TERM).or_else(|| note.strip_prefix(RELEASED));
+        let noted = noted.and_then(|noted| noted.split(' ').next()?.parse().ok());
         let Some(noted) = noted.map(Term).filter(|noted| term.is_none_or(|term| term < *noted)) else { return Ok(()) };
         let what = format!(
             "group `{}` remembers an owner of term {noted}, but the topic ends at {end}: events were deleted, the \
@@ -191,25 +200,30 @@ impl Writer {
         Err(self.damaged(Offset(noted.0), &what))
     }
 
-    fn check_cursor(&self, cursor: Offset, (low, end): (Offset, Offset)) -> Result<(), LogError> {
+    /// Events are kept for ever, so a topic that does not begin at 0 has lost some. Whoever has folded them already
+    /// can go on; a replay that needs them says so.
+    fn check_begin(&self, low: Offset, has_events: bool) -> Result<(), LogError> {
+        if low == Offset(0) {
+            return Ok(());
+        }
+        if !has_events {
+            return Err(self.damaged(low, &format!("all events before offset {low} were deleted, and none is left")));
+        }
+        let (topic, partition) = (&self.common.topics.events, self.partition);
+        tracing::error!("EVENTS WERE DELETED: partition {partition} of topic `{topic}` begins at {low} and not at 0");
+        Ok(())
+    }
+
+    /// Where the commands go on.
+    fn check_cursor(&self, cursor: Offset, (low, end): (Offset, Offset)) -> Result<Offset, LogError> {
         let (topic, partition) = (&self.common.topics.commands, self.partition);
         if cursor > end {
-            let reason = format!(
-                "commands up to offset {cursor} were taken, but topic `{topic}` ends at {end}: it was recreated, or an \
-                 older broker was restored"
-            );
-            return Err(LogError::Damaged { partition, offset: cursor, reason: reason.into() });
+            return Err(record::commands_missing(topic, partition, cursor, end));
         }
         if cursor < low {
-            tracing::error!(
-                topic,
-                partition = partition.0,
-                from = cursor.0,
-                to = low.0,
-                "COMMANDS WERE LOST: they were deleted before anybody took them; going on behind them"
-            );
+            record::commands_lost(topic, partition, cursor, low);
         }
-        Ok(())
+        Ok(cursor.max(low))
     }
 
     fn damaged(&self, offset: Offset, what: &str) -> LogError {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::{TopicPartitionList, error::KafkaError};
 use reenact_events::{Batch, Committed, Offset, Term, wire};
 
-use super::Writer;
+use super::{Writer, claim};
 use crate::{
     failure::{Action, Facets, Stage, action, poisons},
     ownership::Membership,
@@ -46,7 +46,7 @@ impl Writer {
     /// Writes the batch in one transaction under this membership.
     pub(super) fn transact(&mut self, membership: &Membership, term: Term, batch: &Batch) -> Result<Committed, Failed> {
         let cursor = batch.next_command.map_or(self.cursor, |next| self.cursor.max(next));
-        self.in_transaction(membership, cursor, &format!("term:{term}"), |writer, producer| {
+        self.in_transaction(membership, cursor, &claim::note(term, batch.id), |writer, producer| {
             writer.put(producer, term, batch, cursor)
         })
     }
@@ -117,7 +117,13 @@ impl Writer {
         for place in 0..batch.events.len() {
             let offset = producer.offset(place).map(Offset);
             let unplaced = || Failed::with(Action::AbortAndResend, "a delivered event has no offset".to_owned());
-            committed.offsets.push(offset.ok_or_else(unplaced)?);
+            let offset = offset.ok_or_else(unplaced)?;
+            if offset < self.next {
+                let (topic, next) = (&self.common.topics.events, self.next);
+                let what = format!("an event went to {offset}, behind {next}: topic `{topic}` is another one now");
+                return Err(Failed::with(Action::Fenced, what));
+            }
+            committed.offsets.push(offset);
         }
         self.put_answers(producer, batch, &committed)?;
         Ok(committed)
