@@ -14,12 +14,15 @@ use reenact_events::{
     AgentId, Blobs, Clock, EventLog, LiveBus, NodeId, PartitionId, RunId, SessionId, Timestamp, agent::AgentSpec,
     command::AgentRef, ids,
 };
-use reenact_snapshots::{StateStore, StoreError};
+use reenact_snapshots::{Shelf, StateStore, StoreError};
 use uuid::Uuid;
 
 use crate::{
     admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, states::States, step::Steps,
 };
+
+/// Snapshots that are made at once.
+const EXPORTS_MAX: usize = 4;
 
 /// Opens the state store of a partition.
 pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
@@ -31,6 +34,8 @@ pub struct Tools {
     pub log: Arc<dyn EventLog>,
     /// Opens state stores.
     pub open_store: OpenStore,
+    /// Where snapshots of state stores lie, if they are made.
+    pub shelf: Option<Arc<dyn Shelf>>,
     /// Large bytes.
     pub blobs: Arc<dyn Blobs>,
     /// Models and tools.
@@ -59,6 +64,10 @@ pub struct Settings {
     /// A blob that nobody refers to is kept for so long after it was last put. Must be longer than it takes
     /// from storing a text to committing the event that refers to it.
     pub blob_grace: Duration,
+    /// A snapshot of a partition's states is made after so many events,
+    pub snapshot_events: u64,
+    /// or after so long, if there were any.
+    pub snapshot_period: Duration,
 }
 
 impl Settings {
@@ -72,6 +81,8 @@ impl Settings {
             in_flight_max: 1_024,
             idle_ms: 60_000,
             blob_grace: Duration::from_secs(3_600),
+            snapshot_events: 50_000,
+            snapshot_period: Duration::from_secs(600),
         }
     }
 }
@@ -88,6 +99,8 @@ pub struct Shared {
     pub live: LiveHub,
     /// Told when a session was deleted: its blobs may be swept.
     pub deleted: tokio::sync::Notify,
+    /// Bounds how many snapshots are made at once, and with them the memory that they take.
+    pub(crate) exports: tokio::sync::Semaphore,
     admission: Mutex<Admission>,
     places: Mutex<Places>,
     closing: AtomicBool,
@@ -123,6 +136,7 @@ impl Shared {
             incarnation,
             live,
             deleted: tokio::sync::Notify::new(),
+            exports: tokio::sync::Semaphore::new(EXPORTS_MAX),
             admission,
             places: Mutex::new(places),
             closing: AtomicBool::new(false),

@@ -21,6 +21,7 @@ pub(crate) struct World<'a> {
     pub(crate) views: &'a crate::views::SharedViews,
     pub(crate) lives: u64,
     pub(crate) faults: u64,
+    pub(crate) snapshots_read: u64,
 }
 
 /// What a world was like, so that a simulation that simulates nothing is noticed.
@@ -30,6 +31,7 @@ pub(crate) struct Seen {
     pub(crate) runs: u64,
     pub(crate) lives: u64,
     pub(crate) faults: u64,
+    pub(crate) snapshots_read: u64,
     pub(crate) calls: u64,
     pub(crate) kinds: BTreeMap<String, u64>,
 }
@@ -40,6 +42,7 @@ pub(crate) struct Totals {
     runs: u64,
     lives: u64,
     faults: u64,
+    snapshots_read: u64,
     calls: u64,
     kinds: BTreeMap<String, u64>,
 }
@@ -50,6 +53,7 @@ impl Totals {
         self.runs += seen.runs;
         self.lives += seen.lives;
         self.faults += seen.faults;
+        self.snapshots_read += seen.snapshots_read;
         self.calls += seen.calls;
         for (kind, count) in &seen.kinds {
             *self.kinds.entry(kind.clone()).or_default() += count;
@@ -61,6 +65,7 @@ impl Totals {
         if self.worlds < 100 {
             return;
         }
+        assert!(self.snapshots_read > self.worlds / 4, "hardly any node has started from a snapshot");
         assert!(self.faults > 0 && self.calls > 0 && self.lives > self.worlds);
         for kind in
             reenact_events::event::CURRENT_TYPES.iter().filter(|kind| **kind != "dev.reenact.session.updated.v1")
@@ -148,7 +153,8 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
     crate::views::same_when_rebuilt(world.log, world.views)?;
     runs_of_a_session_are_numbered_without_gaps(world.log)?;
     let calls = world.ledger.calls().len() as u64;
-    Ok(Seen { digest, runs, lives: world.lives, faults: world.faults, calls, kinds })
+    let World { lives, faults, snapshots_read, .. } = *world;
+    Ok(Seen { digest, runs, lives, faults, snapshots_read, calls, kinds })
 }
 
 /// No step takes as long as a run may: a run that ran out of time was forgotten by somebody.

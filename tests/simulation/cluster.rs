@@ -16,7 +16,7 @@ use std::{
 
 use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_events::{AgentId, EventLog, LogId, MemoryLog, NodeId, PartitionId};
-use reenact_snapshots::{MemoryStore, StateStore};
+use reenact_snapshots::{MemoryStore, StateStore, snapshot::MemoryShelf};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     check::{self, Seen},
     client::{Client, Promises},
     faults::{Dice, Weather},
+    flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
     ledger::{FlakyBlobs, Ledger, MemoryBlobs},
     publisher::Publisher,
@@ -54,6 +55,7 @@ struct Cluster {
     log: MemoryLog,
     weather: Arc<Weather>,
     bus: Arc<MemoryBus>,
+    shelf: Arc<MemoryShelf>,
     blobs: Arc<MemoryBlobs>,
     ledger: Ledger,
     promises: Arc<Promises>,
@@ -85,6 +87,7 @@ pub(crate) fn run(seed: u64) -> Result<Seen, String> {
             views: &cluster.views,
             lives: cluster.joined,
             faults: cluster.weather.faults.load(Ordering::SeqCst),
+            snapshots_read: cluster.weather.snapshots_read.load(Ordering::SeqCst),
         })?);
     }
     seen.ok_or_else(|| "there was no node".to_owned())
@@ -103,6 +106,7 @@ impl Cluster {
             clock,
             weather,
             bus: Arc::default(),
+            shelf: Arc::default(),
             blobs: Arc::default(),
             ledger: Ledger::new(log.clone()),
             promises: Arc::default(),
@@ -215,6 +219,11 @@ impl Cluster {
                 let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));
                 Ok(Arc::new(FlakyStore { inner, weather, dice, broken }) as Arc<dyn StateStore>)
             }),
+            shelf: Some(Arc::new(FlakyShelf {
+                inner: self.shelf.clone(),
+                weather: self.weather.clone(),
+                dice: self.dice.child(),
+            })),
             blobs: Arc::new(FlakyBlobs {
                 inner: self.blobs.clone(),
                 weather: self.weather.clone(),
@@ -238,6 +247,8 @@ impl Cluster {
         let settings = Settings {
             concurrency_max: self.slots,
             idle_ms: 300,
+            snapshot_events: flaky_shelf::EVENTS,
+            snapshot_period: flaky_shelf::PERIOD,
             ..Settings::of(NodeId::trusted(&format!("node-{}", self.joined)))
         };
         let node = NodeHandle::start(self.tools(&log, &stores), settings).await.expect("starts");

@@ -52,6 +52,8 @@ pub(crate) struct Weather {
     pub(crate) calm: AtomicBool,
     pub(crate) crashed: tokio::sync::Notify,
     pub(crate) faults: std::sync::atomic::AtomicU64,
+    /// How many snapshots were read to their end.
+    pub(crate) snapshots_read: std::sync::atomic::AtomicU64,
 }
 
 impl Weather {
@@ -62,6 +64,7 @@ impl Weather {
             calm: AtomicBool::new(false),
             crashed: tokio::sync::Notify::new(),
             faults: std::sync::atomic::AtomicU64::new(0),
+            snapshots_read: std::sync::atomic::AtomicU64::new(0),
         }
     }
 }

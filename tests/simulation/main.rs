@@ -14,6 +14,7 @@ mod check;
 mod client;
 mod cluster;
 mod faults;
+mod flaky_shelf;
 mod flaky_store;
 mod ledger;
 mod publisher;

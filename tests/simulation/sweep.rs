@@ -181,6 +181,7 @@ impl Scene {
         let tools = Tools {
             log: Arc::new(self.log.clone()),
             open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
             steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
             agents: Arc::default(),
@@ -231,6 +232,7 @@ impl Scene {
             views: &views,
             lives: 2,
             faults: 1,
+            snapshots_read: 0,
         })?;
         let refunds = self.ledger.calls().iter().filter(|call| call.effect == Effect::AtMostOnce).count();
         if refunds > 1 {
@@ -301,6 +303,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
         let tools = Tools {
             log: Arc::new(scene.log.clone()),
             open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
             steps: panics.clone(),
             agents: Arc::default(),

@@ -11,12 +11,13 @@ use std::{
 
 use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_events::{Clock, EventLog, LogId, MemoryLog, NodeId, PartitionId, Timestamp};
-use reenact_snapshots::{MemoryStore, StateStore};
+use reenact_snapshots::{MemoryStore, StateStore, snapshot::MemoryShelf};
 
 use crate::{
     check::{self, Seen},
     client::{Client, Promises},
     faults::{Dice, Weather},
+    flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
     ledger::{Ledger, MemoryBlobs},
     steps::SimulatedSteps,
@@ -59,6 +60,7 @@ pub(crate) struct World {
     log: MemoryLog,
     weather: Arc<Weather>,
     stores: Arc<Mutex<BTreeMap<PartitionId, Arc<MemoryStore>>>>,
+    shelf: Arc<MemoryShelf>,
     blobs: Arc<MemoryBlobs>,
     ledger: Ledger,
     promises: Arc<Promises>,
@@ -81,6 +83,7 @@ impl World {
             clock,
             weather,
             stores: Arc::default(),
+            shelf: Arc::default(),
             blobs: Arc::default(),
             ledger: Ledger::new(log.clone()),
             promises: Arc::default(),
@@ -108,6 +111,7 @@ impl World {
             views: &self.views,
             lives,
             faults: self.weather.faults.load(Ordering::SeqCst),
+            snapshots_read: self.weather.snapshots_read.load(Ordering::SeqCst),
         })
     }
 
@@ -161,6 +165,11 @@ impl World {
                 let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));
                 Ok(Arc::new(FlakyStore { inner, weather, dice, broken }) as Arc<dyn StateStore>)
             }),
+            shelf: Some(Arc::new(FlakyShelf {
+                inner: self.shelf.clone(),
+                weather: self.weather.clone(),
+                dice: self.dice.child(),
+            })),
             blobs: self.blobs.clone(),
             steps: Arc::new(SimulatedSteps { dice: self.dice.child(), ledger: self.ledger.clone(), panic_per_mille }),
             agents: Arc::default(),
@@ -170,7 +179,13 @@ impl World {
     }
 
     async fn node(&self, log: &MemoryLog, name: &str, panic_per_mille: u64) -> NodeHandle {
-        let settings = Settings { concurrency_max: self.slots, idle_ms: 300, ..Settings::of(NodeId::trusted(name)) };
+        let settings = Settings {
+            concurrency_max: self.slots,
+            idle_ms: 300,
+            snapshot_events: flaky_shelf::EVENTS,
+            snapshot_period: flaky_shelf::PERIOD,
+            ..Settings::of(NodeId::trusted(name))
+        };
         NodeHandle::start(self.tools(log, panic_per_mille), settings).await.expect("starts")
     }
 

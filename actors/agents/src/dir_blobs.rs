@@ -63,9 +63,7 @@ impl DirBlobs {
 
     /// Where a blob is. The name comes from events and requests, so it is checked before it becomes a path.
     fn path(&self, sha256: &Arc<str>) -> Result<PathBuf, BlobError> {
-        let is_digest =
-            sha256.len() == SHA256_DIGITS && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if !is_digest {
+        if !is_digest(sha256) {
             return Err(BlobError::Missing { sha256: sha256.clone() });
         }
         Ok(self.dir.join(&sha256[..2]).join(&sha256[2..4]).join(&**sha256))
@@ -120,7 +118,9 @@ impl DirBlobs {
         older_than: Duration,
         is_referenced: &IsReferenced,
     ) -> Result<bool, BlobError> {
-        let Some(sha256) = path.file_name().and_then(|name| name.to_str()) else { return Ok(false) };
+        // The folder may hold more than blobs: what has no blob's name is not ours to remove.
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| is_digest(name));
+        let Some(sha256) = name else { return Ok(false) };
         let _no_put = self.sweeping.write().unwrap_or_else(PoisonError::into_inner);
         let age = fs::metadata(path)
             .and_then(|metadata| metadata.modified())
@@ -159,6 +159,10 @@ impl Blobs for DirBlobs {
     fn sweep(&self, older_than: Duration, is_referenced: IsReferenced) -> BoxFuture<'_, Result<u64, BlobError>> {
         self.blocking(move |blobs| blobs.sweep_now(older_than, &is_referenced)).boxed()
     }
+}
+
+fn is_digest(name: &str) -> bool {
+    name.len() == SHA256_DIGITS && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The time of its last use is what keeps a blob that no event refers to yet.

@@ -43,8 +43,7 @@ impl PartitionState {
         if self.in_flight.is_none()
             && let Some(reply) = self.leaving.as_mut().and_then(Option::take)
         {
-            // Who waited may have given up.
-            reply.send(()).unwrap_or_default();
+            self.helpers.extend(self.snapshots.before_hand_over(reply));
         }
     }
 
@@ -116,6 +115,7 @@ impl PartitionState {
                         self.partition.states.clear()?;
                         return Err(error.into());
                     }
+                    self.snapshots.committed(facts.len());
                 }
                 for fact in &facts {
                     if let Event::Run(event) = fact.event {

@@ -6,9 +6,11 @@
 //! the actors below knew is in the log.
 
 mod batches;
+mod begin;
 mod commit;
 mod pump;
 mod restore;
+mod snapshot;
 mod sweeper;
 mod turns;
 
@@ -36,6 +38,7 @@ use crate::{
 
 pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
 pub use restore::{RestoreError, Restored, restore};
+use snapshot::Snapshots;
 use turns::Turns;
 
 /// What a partition's actor is told.
@@ -157,6 +160,7 @@ pub struct PartitionState {
     settled: u64,
     after: VecDeque<(u64, After)>,
     turns: Turns<Proposal>,
+    snapshots: Arc<Snapshots>,
     /// Told when nothing is being committed any more: the partition goes to another node.
     leaving: Option<Leaving>,
     helpers: Vec<AbortOnDrop>,
@@ -184,11 +188,13 @@ impl Actor for PartitionActor {
         myself: ActorRef<PartitionMessage>,
         restored: Restored,
     ) -> Result<PartitionState, ActorProcessingErr> {
-        let Restored { lease, states, position } = restored;
+        let Restored { lease, states, store, position, unsaved, .. } = restored;
         // Sessions that are restored below may be called at once.
         self.shared.arrived(lease.partition, myself.clone(), states.clone());
         let partition = Partition { shared: self.shared.clone(), lease, states, actor: myself.clone() };
-        let helpers = vec![sweeper::sweeper(&self.shared, myself.clone()), pump::command_pump(&partition)];
+        let snapshots = Arc::new(Snapshots::new(&partition, store, unsaved));
+        let mut helpers = vec![sweeper::sweeper(&self.shared, myself.clone()), pump::command_pump(&partition)];
+        helpers.extend(snapshots.keep());
         let mut state = PartitionState {
             partition,
             position,
@@ -203,6 +209,7 @@ impl Actor for PartitionActor {
             settled: 0,
             after: VecDeque::new(),
             turns: Turns::default(),
+            snapshots,
             leaving: None,
             helpers,
             committing: None,

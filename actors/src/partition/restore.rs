@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use reenact_events::{ChainHash, Event, EventLog, Lease, LogError, Offset, PartitionId, Recorded, event::DecodeError};
-use reenact_snapshots::{Position, StateStore, StoreError};
+use reenact_events::{Event, EventLog, Lease, LogError, Offset, PartitionId, Recorded, event::DecodeError};
+use reenact_snapshots::{ExportableStore, Position, StoreError};
 
+use super::begin::{Begun, begin};
 use crate::{
     shared::Shared,
     states::{Fact, States},
@@ -20,7 +21,7 @@ pub enum RestoreError {
     /// The log says no, for now or for good.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The state store cannot even be emptied.
+    /// The state store cannot be used, not even after it was emptied.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A stored event cannot be read: this version is too old, or the log is damaged. Never skipped.
@@ -45,9 +46,14 @@ impl RestoreError {
 
 /// A partition that is owned and up to date.
 pub struct Restored {
+    /// How many events were folded for it.
+    pub folded: u64,
     pub(super) lease: Lease,
     pub(super) states: Arc<States>,
+    pub(super) store: Arc<ExportableStore>,
     pub(super) position: Position,
+    /// Offsets that no snapshot has seen.
+    pub(super) unsaved: u64,
 }
 
 /// Claims the partition and folds what its store has not seen.
@@ -57,51 +63,18 @@ pub struct Restored {
 pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored, RestoreError> {
     let log = &*shared.tools.log;
     let lease = log.claim(partition, shared.settings.node.clone()).await?;
-    let store = (shared.tools.open_store)(partition)?;
+    let store = Arc::new(ExportableStore::new((shared.tools.open_store)(partition)?));
+    let Begun { position: start, saved } = begin(shared, &lease, &*store).await?;
     let states = Arc::new(States::new(store.clone()));
-    let start = match usable_position(log, &lease, &*store).await? {
-        Ok(position) => position,
-        Err(doubt) => {
-            if let Some(doubt) = doubt {
-                tracing::warn!(partition = partition.0, %doubt, "the state store is discarded and folded again");
-            }
-            states.clear()?;
-            Position {
-                log_id: log.log_id(),
-                partition,
-                next_offset: Offset(0),
-                term: reenact_events::Term(0),
-                chain: ChainHash::default(),
-            }
-        }
-    };
-    let position = fold(log, &lease, &states, start).await?;
-    Ok(Restored { lease, states, position })
-}
-
-/// The store's position, or the doubt about it; `Err(None)` for a store that is simply empty.
-async fn usable_position(
-    log: &dyn EventLog,
-    lease: &Lease,
-    store: &dyn StateStore,
-) -> Result<Result<Position, Option<String>>, RestoreError> {
-    let position = match store.position() {
-        Ok(Some(position)) => position,
-        Ok(None) => return Ok(Err(None)),
-        Err(error) => return Ok(Err(Some(error.to_string()))),
-    };
-    if position.log_id != log.log_id() || position.partition != lease.partition {
-        return Ok(Err(Some("it belongs to another log".to_owned())));
-    }
-    if position.next_offset > lease.claim_offset() {
-        return Err(events_are_gone(lease.partition, position.next_offset).into());
-    }
-    Ok(Ok(position))
+    let (position, folded) = fold(log, &lease, &states, start).await?;
+    tracing::info!(partition = partition.0, from = start.next_offset.0, folded, "a partition is restored");
+    let unsaved = position.next_offset.0.saturating_sub(saved.0);
+    Ok(Restored { folded, lease, states, store, position, unsaved })
 }
 
 /// The store is written after the commit only, so whatever it has seen was acknowledged. A log that does not
 /// have it any more has lost events, and what they did must not be done again in silence.
-fn events_are_gone(partition: PartitionId, seen: Offset) -> LogError {
+pub(super) fn events_are_gone(partition: PartitionId, seen: Offset) -> LogError {
     LogError::Damaged {
         partition,
         offset: seen,
@@ -117,7 +90,8 @@ async fn fold(
     lease: &Lease,
     states: &States,
     mut position: Position,
-) -> Result<Position, RestoreError> {
+) -> Result<(Position, u64), RestoreError> {
+    let mut folded = 0;
     let mut chunks = log.replay(lease, position.next_offset).ready_chunks(CHUNK_EVENTS);
     let mut first = true;
     while let Some(chunk) = chunks.next().await {
@@ -137,9 +111,10 @@ async fn fold(
             .into());
         }
         position = apply(states, &records, position)?;
+        folded += records.len() as u64;
         states.release_if_many();
     }
-    Ok(position)
+    Ok((position, folded))
 }
 
 /// Folds committed events and moves the position behind them.

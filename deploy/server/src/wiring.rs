@@ -86,6 +86,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let tools = Tools {
         log: log.clone(),
         open_store: stores(config, &*log),
+        shelf: None,
         blobs: blobs.clone(),
         steps: Arc::new(steps),
         agents: app.agents_by_id(),

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use bytes::Bytes;
 use futures::StreamExt;
 use sha2::{Digest, Sha256};
 use zstd::stream::write::Decoder as Zstd;
@@ -14,6 +13,8 @@ use crate::{StateStore, StoreError, store::Entries};
 const HEADER_BYTES_MAX: usize = 64 << 10;
 /// Bytes that are decompressed at once: damaged ones may become many thousand times as many.
 const SLICE_BYTES: usize = 4 << 10;
+/// Entries that are put into the store at once, about.
+const LOAD_ENTRIES: usize = 500;
 
 /// A snapshot that is being read: its header is known, its content is still to come.
 pub struct Incoming<'a> {
@@ -65,16 +66,14 @@ impl<'a> Incoming<'a> {
     }
 
     async fn load(mut self, store: &dyn StateStore) -> Result<u64, SnapshotError> {
-        let mut count = 0;
-        let mut load = |entries: Entries| {
-            count += entries.len() as u64;
-            if entries.is_empty() { Ok(()) } else { store.load(entries) }
-        };
-        self.body.drain(&mut load)?;
-        while let Some(piece) = self.pieces.next().await {
-            self.body.feed(&piece?, &mut load)?;
+        let (mut count, mut open) = (0, Entries::new());
+        loop {
+            count += self.body.drain(&mut open, &mut |entries| store.load(entries))?;
+            let Some(piece) = self.pieces.next().await else { break };
+            self.body.held.extend_from_slice(&piece?);
         }
         self.body.finish()?;
+        store.load(open)?;
         store.apply(Vec::new(), self.header.position)?;
         Ok(count)
     }
@@ -95,21 +94,23 @@ impl Body {
         Ok(Self { digest: Sha256::new_with_prefix(line), held: rest.to_vec(), zstd })
     }
 
-    fn feed(&mut self, piece: &Bytes, load: Load<'_>) -> Result<(), SnapshotError> {
-        self.held.extend_from_slice(piece);
-        self.drain(load)
-    }
-
-    fn drain(&mut self, load: Load<'_>) -> Result<(), SnapshotError> {
+    /// Decompresses what has come; `load` gets the entries of it, many at once. Returns how many came.
+    fn drain(&mut self, open: &mut Entries, load: Load<'_>) -> Result<u64, SnapshotError> {
         let known = self.held.len().saturating_sub(DIGEST_BYTES);
         let content: Vec<u8> = self.held.drain(..known).collect();
         self.digest.update(&content);
+        let mut count = 0;
         for slice in content.chunks(SLICE_BYTES) {
             let fed = self.zstd.write_all(slice).and_then(|()| self.zstd.flush());
             fed.map_err(|error| SnapshotError::unfit(format!("its content cannot be decompressed: {error}")))?;
-            load(entries(self.zstd.get_mut())?)?;
+            let found = entries(self.zstd.get_mut())?;
+            count += found.len() as u64;
+            open.extend(found);
+            if open.len() >= LOAD_ENTRIES {
+                load(std::mem::take(open))?;
+            }
         }
-        Ok(())
+        Ok(count)
     }
 
     fn finish(self) -> Result<(), SnapshotError> {

@@ -62,6 +62,7 @@ impl Deployment {
         let tools = Tools {
             log,
             open_store,
+            shelf: None,
             blobs: Arc::new(blobs),
             steps: Arc::new(InstantSteps),
             agents: Arc::default(),

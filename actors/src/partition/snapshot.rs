@@ -1,0 +1,168 @@
+//! When snapshots of a partition's states are made, and that they are made under its ownership only.
+//!
+//! A task of its own makes them, so commits go on meanwhile. It ends with the partition's actor. Should it still
+//! upload after the partition was lost, the name tells: it holds the term, and a later owner's comes after it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use reenact_events::Lease;
+use reenact_snapshots::{
+    ExportableStore, Shelf, ShelfError, SnapshotError,
+    snapshot::{self, Header, SnapshotName},
+};
+use tokio::sync::{Notify, oneshot};
+
+use super::{AbortOnDrop, Partition, begin::origin};
+use crate::shared::Shared;
+
+/// Snapshots that are kept of a partition.
+const KEPT: usize = 3;
+/// At a hand-over, one is made if there are this part of the events for which one would be made anyway,
+const HAND_OVER_PART: u64 = 50;
+/// and only as long as the next owner need not wait longer for it.
+const HAND_OVER_WAIT: Duration = Duration::from_secs(2);
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// The snapshots of a partition that is served here.
+pub(super) struct Snapshots {
+    shared: Arc<Shared>,
+    lease: Lease,
+    store: Arc<ExportableStore>,
+    /// Events that no snapshot has seen.
+    unsaved: AtomicU64,
+    due: Notify,
+}
+
+impl Snapshots {
+    pub(super) fn new(partition: &Partition, store: Arc<ExportableStore>, unsaved: u64) -> Self {
+        let (shared, lease) = (partition.shared.clone(), partition.lease.clone());
+        let snapshots = Self { shared, lease, store, unsaved: AtomicU64::new(0), due: Notify::new() };
+        snapshots.count(unsaved);
+        snapshots
+    }
+
+    /// So many events more are in the store.
+    pub(super) fn committed(&self, events: usize) {
+        self.count(events as u64);
+    }
+
+    fn count(&self, events: u64) {
+        let unsaved = self.unsaved.fetch_add(events, Ordering::SeqCst) + events;
+        if unsaved >= self.shared.settings.snapshot_events {
+            self.due.notify_one();
+        }
+    }
+
+    /// Makes them from now on, if there is a place for them.
+    pub(super) fn keep(self: &Arc<Self>) -> Option<AbortOnDrop> {
+        let shelf = self.shared.tools.shelf.clone()?;
+        let task = tokio::spawn(self.clone().make_for_ever(shelf));
+        Some(AbortOnDrop(task.abort_handle()))
+    }
+
+    async fn make_for_ever(self: Arc<Self>, shelf: Arc<dyn Shelf>) {
+        loop {
+            let in_time = tokio::select! {
+                biased;
+                () = self.due.notified() => false,
+                () = tokio::time::sleep(self.shared.settings.snapshot_period) => true,
+            };
+            let unsaved = self.unsaved.load(Ordering::SeqCst);
+            if unsaved == 0 || !(in_time || unsaved >= self.shared.settings.snapshot_events) {
+                continue;
+            }
+            if !self.make(&*shelf).await {
+                tokio::time::sleep(PAUSE).await;
+                self.count(0);
+            }
+        }
+    }
+
+    /// Makes one more before the partition goes to another node, if that is worth it; then tells `reply`.
+    pub(super) fn before_hand_over(self: &Arc<Self>, reply: oneshot::Sender<()>) -> Option<AbortOnDrop> {
+        let unsaved = self.unsaved.load(Ordering::SeqCst);
+        let is_worth_it = unsaved > self.shared.settings.snapshot_events / HAND_OVER_PART;
+        let Some(shelf) = self.shared.tools.shelf.clone().filter(|_| is_worth_it) else {
+            // Who waited may have given up.
+            reply.send(()).unwrap_or_default();
+            return None;
+        };
+        let snapshots = self.clone();
+        let task = tokio::spawn(async move {
+            if tokio::time::timeout(HAND_OVER_WAIT, snapshots.make(&*shelf)).await.is_err() {
+                tracing::info!(partition = snapshots.lease.partition.0, "no time for a snapshot at the hand-over");
+            }
+            reply.send(()).unwrap_or_default();
+        });
+        Some(AbortOnDrop(task.abort_handle()))
+    }
+
+    /// Makes one. Without it the next restore takes longer, and nothing else.
+    async fn make(&self, shelf: &dyn Shelf) -> bool {
+        let partition = self.lease.partition.0;
+        match self.try_make(shelf).await {
+            Ok(Some(name)) => tracing::info!(partition, %name, "a snapshot is made"),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(partition, %error, "no snapshot was made");
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn try_make(&self, shelf: &dyn Shelf) -> Result<Option<SnapshotName>, SnapshotError> {
+        // It is closed never; without a turn nothing is made.
+        let Ok(_turn) = self.shared.exports.acquire().await else { return Ok(None) };
+        self.check_ownership().await?;
+        let unsaved = self.unsaved.load(Ordering::SeqCst);
+        let Some(export) = self.store.export()? else { return Ok(None) };
+        let origin = origin(&self.shared, &self.lease);
+        let header = Header::new(&origin, export.position());
+        let path = format!("{}/{}", origin.folder(), header.name());
+        // Others have their turn between two pieces.
+        let pieces = snapshot::pieces(export, &header)?.then(|piece| async {
+            tokio::task::yield_now().await;
+            piece
+        });
+        shelf.put(&path, pieces.boxed()).await?;
+        let without = |count: u64| Some(count.saturating_sub(unsaved));
+        // It always has a value.
+        self.unsaved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, without).unwrap_or_default();
+        if let Err(error) = remove_old(shelf, &origin.folder()).await {
+            tracing::warn!(partition = self.lease.partition.0, %error, "snapshots that are too old are not removed");
+        }
+        Ok(Some(header.name()))
+    }
+
+    /// Asks the log, too: a process that was frozen does not know yet that it has lost the partition.
+    async fn check_ownership(&self) -> Result<(), SnapshotError> {
+        let unfit = |reason: String| SnapshotError::Unfit(reason.into());
+        let owners = self.shared.tools.log.owners().await.map_err(|error| unfit(error.to_string()))?;
+        let later =
+            |owner: &&reenact_events::Owner| owner.partition == self.lease.partition && owner.term > self.lease.term;
+        match owners.iter().find(later) {
+            Some(owner) => Err(unfit(format!("`{}` owns the partition now", owner.node))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Removes all but the newest.
+async fn remove_old(shelf: &dyn Shelf, folder: &str) -> Result<(), ShelfError> {
+    let names = shelf.list(folder).await?;
+    let mut names: Vec<_> = names.iter().filter_map(|name| SnapshotName::parse(name)).collect();
+    names.sort_unstable();
+    for old in names.iter().rev().skip(KEPT) {
+        shelf.delete(&format!("{folder}/{old}")).await?;
+    }
+    Ok(())
+}
