@@ -11,8 +11,7 @@ mod fleet;
 mod front;
 mod publisher;
 mod storm;
-mod topic;
 mod truth;
 mod work;
 
-use reenact_tests::product as support;
+use reenact_tests::{product as support, topic};

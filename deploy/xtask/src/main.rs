@@ -4,6 +4,7 @@
 //! workspace (`--workspace`, never `--package`), so that no dependency is built twice for two feature sets.
 
 mod deny;
+mod java;
 mod kafka;
 mod packages;
 mod place;

@@ -14,9 +14,9 @@ struct Need {
     probe: &'static [&'static str],
 }
 
-/// For the broker, for the client library that is compiled, and for the example that publishes with kcat.
+/// For the broker, for the client library that is compiled, and for the examples that publish with kcat and Java.
 const NEEDS: &[Need] = &[
-    Need { package: "openjdk-17-jre-headless", probe: &["java", "-version"] },
+    Need { package: "openjdk-17-jdk-headless", probe: &["javac", "-version"] },
     Need { package: "maven", probe: &["mvn", "-version"] },
     Need { package: "kcat", probe: &["kcat", "-V"] },
     Need { package: "g++", probe: &["c++", "--version"] },

@@ -1,4 +1,5 @@
-//! The Python that the conformance tests drive Agno's own client with: a virtual environment of our own.
+//! The Python that the conformance tests drive Agno's own client with, and that runs the example which publishes
+//! commands: a virtual environment of our own.
 
 use std::{
     env, fs,
@@ -39,8 +40,8 @@ pub(crate) fn set_up(place: &Place) -> anyhow::Result<()> {
     write(&wanted, REQUIREMENTS)?;
     let pip = place.program(interpreter(place)).args(&["-m", "pip", "install", "--quiet"]);
     let pip = pip.args(&["--disable-pip-version-check", "--no-input", "--requirement"]).args(&[&wanted]);
-    pip.run().context("Agno's client could not be installed: is Python's package index reachable?")?;
-    place.program(interpreter(place)).args(&["-c", "import agno.client"]).run()?;
+    pip.run().context("what Python needs could not be installed: is Python's package index reachable?")?;
+    place.program(interpreter(place)).args(&["-c", "import agno.client, confluent_kafka"]).run()?;
     write(&installed, REQUIREMENTS)
 }
 

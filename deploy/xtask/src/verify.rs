@@ -8,7 +8,7 @@ use std::{
 use anyhow::bail;
 use reenact_kafka_rig::OLDER_VERSION;
 
-use crate::{deny, kafka, packages, place::Place, python, simulate::Seeds, task::Task};
+use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, task::Task};
 
 const SIMULATED_SEEDS: u64 = 1_000;
 
@@ -49,6 +49,7 @@ fn checks(place: &Place) -> Checks {
         ("packages", Box::new(packages::set_up)),
         ("python", Box::new(python::set_up)),
         ("kafka", Box::new(kafka::set_up)),
+        ("java", Box::new(java::set_up)),
         ("format", cargo(&["fmt", "--all", "--check"])),
         ("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
@@ -78,9 +79,10 @@ fn command(task: Task) -> Check {
     })
 }
 
-/// Tells the tests where the product and Agno's client are.
+/// Tells the tests where the product, Agno's client and the examples for the JVM are.
 fn for_tests(task: Task, place: &Place) -> Task {
-    task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place))
+    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place));
+    task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 
 fn run_one(place: &Place, name: &'static str, check: Check, number: &str) -> Outcome {

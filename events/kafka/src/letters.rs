@@ -40,7 +40,11 @@ pub fn letters(options: &Options, from: u64) -> Result<Vec<Letter>, LogError> {
     config.set("enable.partition.eof", "true");
     let (consumer, topic) = (reader::consumer(&config, &Trouble::default())?, options.topics().dead_letter);
     let failed = |error| reader::unavailable("the dead letters cannot be read", &error);
-    let (low, _) = reader::bounds(&consumer, &topic, PartitionId(0))?;
+    let (low, high) = reader::bounds(&consumer, &topic, PartitionId(0))?;
+    // An offset behind the end would be an error of the consumer's.
+    if from >= high.0 {
+        return Ok(Vec::new());
+    }
     let at = At::Offset(i64::try_from(from.max(low.0)).unwrap_or(i64::MAX));
     let list = place(&topic, PartitionId(0), at).map_err(failed)?;
     consumer.assign(&list).map_err(failed)?;

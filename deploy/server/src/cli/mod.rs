@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod run;
 mod runs;
+mod schema;
 mod serve;
 mod sessions;
 mod told;
@@ -54,6 +55,8 @@ enum Command {
     DeadLetters(dead_letters::DeadLetters),
     /// Show the nodes of a deployment and what each owns.
     Nodes(nodes::Nodes),
+    /// Show what a command on the topic may look like, as JSON Schema.
+    Schema(schema::Schema),
     /// Show the configuration and where each value comes from.
     Config(options::Configured),
     /// Look for what keeps `serve` from working.
@@ -87,6 +90,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Events(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
         Command::Nodes(command) => command.execute(json).await,
+        Command::Schema(command) => command.write(),
         Command::Config(options) => config::show(&options, json),
         Command::Doctor(options) => doctor::examine(&options, json).await,
         Command::Completions(command) => command.write(),

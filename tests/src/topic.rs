@@ -12,16 +12,20 @@ use rdkafka::{
 const WAIT: Duration = Duration::from_secs(20);
 
 /// A record as it was read.
-pub(crate) struct Record {
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-    pub(crate) value: Vec<u8>,
-    pub(crate) headers: BTreeMap<String, String>,
+pub struct Record {
+    /// Where it stands.
+    pub partition: i32,
+    /// Where in it.
+    pub offset: i64,
+    /// Its value; empty when it has none.
+    pub value: Vec<u8>,
+    /// Its headers as text.
+    pub headers: BTreeMap<String, String>,
 }
 
 impl Record {
     /// A header that is a number.
-    pub(crate) fn number(&self, name: &str) -> u64 {
+    pub fn number(&self, name: &str) -> u64 {
         let text = self.headers.get(name).unwrap_or_else(|| panic!("{self:?} has no `{name}`"));
         text.parse().unwrap_or_else(|_| panic!("`{name}` of {self:?} is no number"))
     }
@@ -34,7 +38,7 @@ impl std::fmt::Debug for Record {
 }
 
 /// A client of these brokers in a group of this name.
-pub(crate) fn consumer(brokers: &str, group: &str) -> BaseConsumer {
+pub fn consumer(brokers: &str, group: &str) -> BaseConsumer {
     ClientConfig::new()
         .set("bootstrap.servers", brokers)
         .set("group.id", group)
@@ -46,13 +50,13 @@ pub(crate) fn consumer(brokers: &str, group: &str) -> BaseConsumer {
 }
 
 /// The partitions of a topic.
-pub(crate) fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
+pub fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
     let metadata = consumer.fetch_metadata(Some(topic), WAIT).expect("the cluster answers");
     metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect()
 }
 
 /// All committed records of a topic, partition by partition.
-pub(crate) fn records(brokers: &str, topic: &str) -> Vec<Record> {
+pub fn records(brokers: &str, topic: &str) -> Vec<Record> {
     let consumer = consumer(brokers, "plain-reader");
     let mut list = TopicPartitionList::new();
     for partition in partitions(&consumer, topic) {
@@ -84,7 +88,7 @@ fn record(message: &impl Message) -> Record {
 }
 
 /// The broker that leads a partition.
-pub(crate) fn leader(consumer: &BaseConsumer, topic: &str, partition: i32) -> i32 {
+pub fn leader(consumer: &BaseConsumer, topic: &str, partition: i32) -> i32 {
     let metadata = consumer.fetch_metadata(Some(topic), WAIT).expect("the cluster answers");
     let found = metadata.topics()[0].partitions().iter().find(|known| known.id() == partition);
     found.expect("there is such a partition").leader()

@@ -1,0 +1,140 @@
+//! A deployment of its own for each test, on the broker that all share.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
+
+use reenact_kafka_rig::{Cluster, Options};
+use reqwest::Method;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    product::{Answer, PATIENCE, POLL, Product, is_open},
+    publisher::Publisher,
+};
+
+/// Short, so that a test sees a take-over soon.
+const PROPERTIES: &str = "session.timeout.ms=6000\nheartbeat.interval.ms=1000\n";
+
+/// Kept for the whole process: its broker ends with it. The lock keeps another run of these tests away.
+struct Broker {
+    cluster: Cluster,
+    _lock: File,
+}
+
+fn broker() -> &'static Broker {
+    static BROKER: OnceLock<Broker> = OnceLock::new();
+    BROKER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("publishers");
+        fs::create_dir_all(&folder).expect("the build output is writable");
+        let lock = File::create(folder.join("lock")).expect("the build output is writable");
+        lock.lock().expect("it can be locked");
+        let dir = folder.join("cluster");
+        // What the last run has left: its broker ended with it.
+        if dir.is_dir() {
+            fs::remove_dir_all(&dir).expect("the build output is writable");
+        }
+        Broker { cluster: Cluster::up(Options::new(dir)).expect("a broker"), _lock: lock }
+    })
+}
+
+/// Nodes that are one runtime.
+pub(crate) struct Deployment {
+    pub(crate) brokers: String,
+    pub(crate) prefix: String,
+    pub(crate) nodes: Vec<Product>,
+    _folder: TempDir,
+}
+
+impl Deployment {
+    /// So many nodes that serve the built-in agent.
+    pub(crate) async fn start(nodes: usize) -> Self {
+        Self::with(nodes, |node| node).await
+    }
+
+    /// So many nodes with something of their own.
+    pub(crate) async fn with(nodes: usize, equip: impl Fn(Product) -> Product) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let brokers = tokio::task::block_in_place(|| broker().cluster.bootstrap());
+        let prefix = format!("publishers-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("kafka.properties");
+        fs::write(&file, PROPERTIES).expect("the folder is writable");
+        let node = |number: usize| {
+            equip(Product::new())
+                .set("REENACT_LOG", format!("kafka://{brokers}"))
+                .set("REENACT_TOPIC_PREFIX", &prefix)
+                .set("REENACT_OBJECTS", folder.path().join("objects").display())
+                .set("REENACT_KAFKA_PROPERTIES", file.display())
+                .set("REENACT_NODE", format!("node-{number}"))
+                .set("REENACT_DRAIN_S", 2)
+        };
+        let mut up = Vec::new();
+        for number in 0..nodes {
+            up.push(node(number).started().await);
+        }
+        Self { brokers, prefix, nodes: up, _folder: folder }
+    }
+
+    /// The first node.
+    pub(crate) fn node(&self) -> &Product {
+        self.nodes.first().expect("it has one")
+    }
+
+    /// Somebody who publishes to it.
+    pub(crate) fn publisher(&self) -> Publisher {
+        tokio::task::block_in_place(|| Publisher::new(&self.brokers, &self.prefix))
+    }
+
+    /// The name of one of its topics.
+    pub(crate) fn topic(&self, name: &str) -> String {
+        format!("{}.{name}", self.prefix)
+    }
+
+    /// The run that an answer names, once it has ended or waits, as the last node sees it. It may be busy taking
+    /// over from another.
+    pub(crate) async fn settled(&self, answer: &Value) -> Value {
+        let run = answer["run_id"].as_str().unwrap_or_else(|| panic!("names no run: {answer}"));
+        let (node, began) = (self.nodes.last().expect("it has one"), Instant::now());
+        loop {
+            // A read that is given the answer's position sees what it tells of, whichever node decided it.
+            let read = node.get_at(&format!("/runs/{run}"), answer).await;
+            if read.status != 503 {
+                let output = read.expect(200).json();
+                if !is_open(output["status"].as_str().expect("a run has a status")) {
+                    return output;
+                }
+            }
+            assert!(began.elapsed() < PATIENCE, "run `{run}` does not end:\n{}", node.said());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Lines of JSON that one of the program's commands writes.
+    pub(crate) fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.node().run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.lines().map(|line| serde_json::from_str(line).expect("one JSON value a line")).collect()
+    }
+}
+
+/// Reads that wait for what an answer tells of.
+pub(crate) trait GetAt {
+    /// Reads a path not before the answer's position.
+    async fn get_at(&self, path: &str, answer: &Value) -> Answer;
+}
+
+impl GetAt for Product {
+    async fn get_at(&self, path: &str, answer: &Value) -> Answer {
+        let position = answer["position"].as_str().unwrap_or_else(|| panic!("tells no position: {answer}"));
+        Self::ask(self.request(Method::GET, path).header("Reenact-Position", position)).await
+    }
+}
