@@ -122,6 +122,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn unavailable(&self, what: &str, error: &KafkaError) -> ConnectError {
+        reader::hear(&self.consumer);
         // The client's own words (wrong credentials, refused connections) say more than the call's time-out.
         let noted = self.trouble.words().map(|noted| format!(" ({noted})")).unwrap_or_default();
         let reason = format!("{what}: {error}{noted}");

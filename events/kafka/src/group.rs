@@ -132,10 +132,6 @@ impl Member {
         tracing::info!(?granted, "the group has rebalanced");
         self.common.ownership.rebalanced(group, &granted);
         self.common.trouble.set(Part::Group, None);
-        if granted.is_empty() {
-            // There may be nothing for this process, and then nothing else would tell that it takes part.
-            self.tell(News::Joined);
-        }
         if !self.joined.swap(true, Ordering::SeqCst) {
             self.tell(News::Joined);
         }

@@ -26,6 +26,9 @@ pub struct Options {
     pub properties: BTreeMap<String, String>,
     /// Stamps claims.
     pub clock: Arc<dyn Clock>,
+    /// A machine whose clock is further from the broker's than so many milliseconds owns nothing: an owner waits
+    /// for its predecessor's steps by the clock. `None` asks nobody.
+    pub clock_skew_max_ms: Option<i64>,
 }
 
 /// A librdkafka property that may not be set.
@@ -75,6 +78,7 @@ impl Options {
             replication: None,
             properties: BTreeMap::new(),
             clock,
+            clock_skew_max_ms: None,
         }
     }
 

@@ -28,7 +28,7 @@ const DELIVERY_WAIT: Duration = Duration::from_secs(15);
 const DELIVERIES_AHEAD: usize = 1_024;
 
 struct Context {
-    delivered: SyncSender<(usize, KafkaResult<i64>)>,
+    delivered: SyncSender<(usize, KafkaResult<Delivered>)>,
     trouble: Trouble,
 }
 
@@ -47,12 +47,23 @@ impl ProducerContext for Context {
 
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let outcome = match result {
-            Ok(message) => Ok(message.offset()),
+            Ok(message) => {
+                let at_ms = message.timestamp().to_millis().unwrap_or_default();
+                Ok(Delivered { offset: message.offset(), at_ms })
+            }
             Err((error, _)) => Err(error.clone()),
         };
         // A producer that is being dropped has nobody who waits.
         self.delivered.send((number, outcome)).unwrap_or_default();
     }
+}
+
+/// Where a record stands. A failed one stands at -1.
+#[derive(Debug, Clone, Copy)]
+struct Delivered {
+    offset: i64,
+    /// The broker's time, in topics that take it.
+    at_ms: i64,
 }
 
 /// A record to be sent.
@@ -67,10 +78,10 @@ pub(crate) struct Outgoing<'a> {
 /// See the module.
 pub(crate) struct Producer {
     /// Dropped first: the thread that tells deliveries must not wait for a place here while it is joined.
-    deliveries: Receiver<(usize, KafkaResult<i64>)>,
+    deliveries: Receiver<(usize, KafkaResult<Delivered>)>,
     inner: ThreadedProducer<Context>,
     /// Where each record of the transaction went, by number.
-    sent: Vec<Option<i64>>,
+    sent: Vec<Option<Delivered>>,
 }
 
 impl Producer {
@@ -123,12 +134,12 @@ impl Producer {
         while open > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.deliveries.recv_timeout(left) {
-                Ok((number, Ok(offset))) => {
-                    self.sent[number] = Some(offset);
+                Ok((number, Ok(delivered))) => {
+                    self.sent[number] = Some(delivered);
                     open -= 1;
                 }
                 Ok((number, Err(error))) => {
-                    self.sent[number] = Some(-1);
+                    self.sent[number] = Some(Delivered { offset: -1, at_ms: 0 });
                     open -= 1;
                     failure = failure.or(Some(error));
                 }
@@ -146,7 +157,12 @@ impl Producer {
 
     /// Where a record of this transaction stands, once it was drained.
     pub(crate) fn offset(&self, number: usize) -> Option<u64> {
-        self.sent.get(number).copied().flatten().and_then(|offset| u64::try_from(offset).ok())
+        self.sent.get(number).copied().flatten().and_then(|delivered| u64::try_from(delivered.offset).ok())
+    }
+
+    /// When the broker took a record of this transaction, by its own clock, milliseconds since 1970.
+    pub(crate) fn taken_at_ms(&self, number: usize) -> Option<i64> {
+        self.sent.get(number).copied().flatten().map(|delivered| delivered.at_ms)
     }
 
     pub(crate) fn send_offsets(

@@ -38,6 +38,15 @@ pub(crate) fn consumer(config: &ClientConfig, trouble: &Trouble) -> Result<Consu
     BaseConsumer::from_config_and_context(config, context).map_err(|error| unavailable("no consumer", &error))
 }
 
+/// Lets a consumer say what it has noticed beside the answers to calls: it does so only while it is polled.
+pub(crate) fn hear(consumer: &Consuming) {
+    const EVENTS_MAX: usize = 64;
+    for _ in 0..EVENTS_MAX {
+        // Its context takes the words down; nothing is assigned yet, so no record is lost here.
+        let _said = consumer.poll(Duration::ZERO);
+    }
+}
+
 /// Something that the brokers could not be asked now.
 pub(crate) fn unavailable(what: &str, error: &KafkaError) -> LogError {
     LogError::Unavailable { reason: format!("{what}: {error}").into() }

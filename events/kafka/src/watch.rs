@@ -45,6 +45,7 @@ pub(crate) fn spawn(common: &Common, stop: mpsc::Receiver<()>) -> Result<(), Log
 /// Why the events cannot be read or written, if they cannot.
 fn look(consumer: &Consuming, topic: &str, trouble: &Trouble) -> Result<(), Arc<str>> {
     let metadata = consumer.fetch_metadata(Some(topic), ASK).map_err(|error| {
+        reader::hear(consumer);
         let words = trouble.words().map(|words| format!(" ({words})")).unwrap_or_default();
         format!("Kafka does not answer: {error}{words}")
     })?;

@@ -3,6 +3,7 @@
 use rdkafka::{TopicPartitionList, consumer::Consumer, error::KafkaError};
 use reenact_events::{
     BatchId, Committed, Event, Lease, LogError, NewEvent, NodeId, Offset, Predecessor, Recorded, StreamKey, Term,
+    Timestamp,
     event::{PartitionClaimed, PartitionEvent},
 };
 use uuid::Uuid;
@@ -63,6 +64,9 @@ impl Writer {
                     self.common.trouble.set(Part::Partition(self.partition), None);
                     return Ok(Lease { partition: self.partition, term, node, predecessor });
                 }
+                Err(failed) if failed.action == Action::Denied => {
+                    return Err(LogError::Unavailable { reason: failed.reason.into() });
+                }
                 Err(failed) => {
                     if failed.action == Action::AbortAndRejoin {
                         let newer = self.common.ownership.newer(self.partition, membership.round, REJOIN_WAIT);
@@ -82,7 +86,7 @@ impl Writer {
         let (key, at) = (StreamKey::partition(self.partition), self.common.options.clock.now());
         let event = NewEvent::new(key, standing.claims, at, None, None, &claimed.into())
             .map_err(|error| Failed::with(Action::AbortAndReject, error.to_string()))?;
-        let (term, cursor) = (Term(standing.next.0), standing.cursor);
+        let (term, cursor, options) = (Term(standing.next.0), standing.cursor, self.common.options.clone());
         let before = standing.last.as_ref().map(|last| last.recorded.chain).unwrap_or_default();
         let chain = before.link(&event, term);
         self.in_transaction(membership, cursor, &format!("{TERM}{term}"), |writer, producer| {
@@ -96,6 +100,10 @@ impl Writer {
             let place = place.map_err(|error| Failed::at(Stage::Produce, &error))?;
             writer.put_owner(producer, term, node)?;
             producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
+            let taken_at_ms = producer.taken_at_ms(place).unwrap_or_default();
+            if let Some(fault) = clock_fault(at, taken_at_ms, options.clock.now(), options.clock_skew_max_ms) {
+                return Err(Failed::with(Action::Denied, fault));
+            }
             match producer.offset(place) {
                 Some(offset) if offset == term.0 => Ok(()),
                 offset => Err(Failed::with(
@@ -246,5 +254,34 @@ impl Writer {
             tracing::warn!(partition = self.partition.0, reason = failed.reason, "the next owner was not told");
         }
         self.producer = None;
+    }
+}
+
+/// What is wrong with this machine's clock, if the broker took a record at a moment that is not between the
+/// two that this machine saw before and after.
+fn clock_fault(before: Timestamp, broker_ms: i64, after: Timestamp, max_ms: Option<i64>) -> Option<String> {
+    let (ahead, behind) = (before.0.saturating_sub(broker_ms), broker_ms.saturating_sub(after.0));
+    let (off_ms, where_to) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    (off_ms > max_ms?).then(|| {
+        format!(
+            "this machine's clock is {off_ms} ms {where_to} the Kafka broker's, at most {} ms are allowed: set both by \
+             NTP; the node goes on by itself then",
+            max_ms.unwrap_or_default()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_told_with_how_much_and_which_way() {
+        let fault = |before, broker, after| clock_fault(Timestamp(before), broker, Timestamp(after), Some(500));
+        assert_eq!(fault(1_000, 1_003, 1_006), None);
+        assert_eq!(fault(1_000, 1_506, 1_006), None, "just within");
+        assert!(fault(9_000, 1_000, 9_006).is_some_and(|fault| fault.contains("8000 ms ahead of")));
+        assert!(fault(1_000, 9_006, 1_006).is_some_and(|fault| fault.contains("8000 ms behind")));
+        assert_eq!(clock_fault(Timestamp(0), 9_000, Timestamp(0), None), None);
     }
 }

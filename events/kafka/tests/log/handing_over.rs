@@ -1,7 +1,7 @@
 //! Partitions go from one process to another.
 
 use futures::StreamExt;
-use reenact_events::{EventLog, Ownership, Predecessor};
+use reenact_events::{CommitOutcome, EventLog, Ownership, Predecessor};
 
 use crate::support::*;
 
@@ -37,7 +37,7 @@ async fn an_owner_that_leaves_hands_its_partition_over_in_order() {
     leaving.join().expect("left");
     let successor = two.claim(FIRST).await;
     assert_eq!(successor.predecessor, Predecessor::Dead);
-    assert!(matches!(log.commit(&lease, &batch("late")).await, reenact_events::CommitOutcome::Fenced));
+    assert!(matches!(log.commit(&lease, &batch("late")).await, CommitOutcome::Fenced));
     assert_eq!(texts(&two.history(FIRST).await), ["before"]);
 }
 
@@ -73,4 +73,31 @@ async fn two_deployments_on_one_cluster_leave_each_other_alone() {
     one.committed(&lease, &batch("again of one")).await;
     assert_eq!(texts(&one.history(FIRST).await), ["of one", "again of one"]);
     assert_eq!(texts(&two.history(FIRST).await), ["of two"]);
+}
+
+/// KIP-848. Its broker tells a member nothing of an epoch that changes nothing for it, and before 4.3 refuses what
+/// the member then writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_new_protocol_brokers_from_4_3_on_work_and_older_ones_are_named() {
+    let mut options = deployment(&shared(), 1);
+    options.properties.clear();
+    options.properties.insert("group.protocol".to_owned(), "consumer".to_owned());
+    let (one, lease) = Member::owner(&options, "one").await;
+    one.committed(&lease, &batch("alone")).await;
+    let mut two = Member::join(&options, "two").await;
+    two.joined().await;
+    let outcome = one.commit(&lease, &batch("beside another")).await;
+    if version() < (4, 3) {
+        assert!(matches!(outcome, CommitOutcome::Fenced), "{outcome:?}");
+        let reason = one.log.trouble().expect("a reason");
+        assert!(reason.contains("brokers before 4.3"), "{reason}");
+        return;
+    }
+    assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+    drop(one);
+    assert_eq!(two.granted().await, FIRST);
+    let successor = two.claim(FIRST).await;
+    assert_eq!(successor.predecessor, Predecessor::Dead);
+    two.committed(&successor, &batch("after")).await;
+    assert_eq!(texts(&two.history(FIRST).await), ["alone", "beside another", "after"]);
 }

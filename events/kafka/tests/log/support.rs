@@ -37,10 +37,21 @@ pub(crate) struct Own {
     _dir: TempDir,
 }
 
+fn version_text() -> String {
+    env::var("REENACT_KAFKA_VERSION").unwrap_or_else(|_| DEFAULT_VERSION.to_owned())
+}
+
+/// Which Kafka it is, as far as it matters.
+pub(crate) fn version() -> (u32, u32) {
+    let text = version_text();
+    let mut numbers = text.split('.').map(|number| number.parse().expect("a number"));
+    (numbers.next().expect("a version"), numbers.next().expect("a version"))
+}
+
 /// What a test asks of its cluster.
 pub(crate) fn rig() -> (reenact_kafka_rig::Options, TempDir) {
     let dir = tempfile::tempdir().expect("a folder");
-    let version = env::var("REENACT_KAFKA_VERSION").unwrap_or_else(|_| DEFAULT_VERSION.to_owned());
+    let version = version_text();
     (reenact_kafka_rig::Options::new(dir.path()).version(version), dir)
 }
 
@@ -104,6 +115,13 @@ impl Member {
                 news => return news,
             }
         }
+    }
+
+    /// Takes part, with nothing granted.
+    pub(crate) async fn joined(&mut self) {
+        let news = self.news.get_mut().expect("no test panics inside");
+        let told = soon("joining", news.next()).await.expect("has no end");
+        assert!(matches!(told, Ownership::Joined), "{told:?}");
     }
 
     pub(crate) async fn granted(&mut self) -> PartitionId {
