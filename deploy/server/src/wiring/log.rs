@@ -96,6 +96,10 @@ async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Cloc
     Ok(Opened { log: Arc::new(log), live_bus: Some(Arc::new(live)), held: Some(held) })
 }
 
+/// Half of what an owner adds to the time for which it waits for its predecessor's steps.
+#[cfg(feature = "kafka")]
+const CLOCK_SKEW_MAX_MS: i64 = 500;
+
 /// The options of the log on this cluster.
 #[cfg(feature = "kafka")]
 #[must_use]
@@ -106,6 +110,7 @@ pub fn kafka_options(kafka: &Kafka, clock: Arc<dyn Clock>, endpoint: Option<Arc<
         partitions: kafka.partitions,
         replication: kafka.replication,
         properties: kafka.properties.clone(),
+        clock_skew_max_ms: Some(CLOCK_SKEW_MAX_MS),
         ..reenact_kafka::Options::new(&kafka.brokers, clock)
     }
 }
