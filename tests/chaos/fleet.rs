@@ -7,14 +7,20 @@ use std::{
     time::Duration,
 };
 
+use reenact_events::{EventLog, SessionId, StreamKey};
 use tempfile::TempDir;
 
-use crate::{brokers::Turn, front::Front, support::Product};
+use crate::{
+    brokers::Turn,
+    front::Front,
+    support::{POLL, Product},
+    truth,
+};
 
 /// Short, so that a test sees a take-over soon.
 pub(crate) const SESSION: Duration = Duration::from_secs(6);
 /// Longer than every time-out: the session's, the transaction's, and the time in which a step may begin.
-pub(crate) const FREEZE: Duration = Duration::from_secs(14);
+pub(crate) const FREEZE: Duration = Duration::from_secs(12);
 
 const DRAIN_S: u32 = 2;
 
@@ -25,6 +31,7 @@ pub(crate) struct Fleet {
     brokers: String,
     nodes: BTreeMap<String, Product>,
     agents: Vec<(String, String)>,
+    settings: Vec<(&'static str, String)>,
     properties: String,
     folder: TempDir,
 }
@@ -42,6 +49,7 @@ impl Fleet {
             brokers: turn.bootstrap(),
             nodes: BTreeMap::new(),
             agents: Vec::new(),
+            settings: Vec::new(),
             properties: format!("session.timeout.ms={session}\nheartbeat.interval.ms=1000\n"),
             folder: tempfile::tempdir().expect("a folder"),
         }
@@ -50,6 +58,18 @@ impl Fleet {
     /// Gives all nodes an agent.
     pub(crate) fn agent(mut self, name: &str, toml: &str) -> Self {
         self.agents.push((name.to_owned(), toml.to_owned()));
+        self
+    }
+
+    /// Gives all nodes a setting of the program.
+    pub(crate) fn set(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.settings.push((name, value.to_string()));
+        self
+    }
+
+    /// Gives all nodes a property of librdkafka.
+    pub(crate) fn property(mut self, name: &str, value: &str) -> Self {
+        self.properties += &format!("{name}={value}\n");
         self
     }
 
@@ -63,7 +83,9 @@ impl Fleet {
         let file = self.folder.path().join("kafka.properties");
         std::fs::write(&file, &self.properties).expect("the folder is writable");
         let product = self.agents.iter().fold(Product::new(), |product, (name, toml)| product.agent(name, toml));
-        product
+        let settings = self.settings.iter();
+        settings
+            .fold(product, |product, (name, value)| product.set(name, value))
             .set("REENACT_LOG", format!("kafka://{}", self.brokers))
             .set("REENACT_TOPIC_PREFIX", &self.prefix)
             .set("REENACT_OBJECTS", self.objects().display())
@@ -100,6 +122,34 @@ impl Fleet {
         let status = self.of_mut(name).ended(Duration::from_secs(30)).await;
         self.front.is_gone(name);
         assert!(status.success(), "`{name}` ended with {status}:\n{}", tail(&self.of(name).said()));
+    }
+
+    /// The node that decides about a session, as the log says.
+    pub(crate) async fn owner(&self, session: &str) -> String {
+        let log = truth::log(&self.brokers, &self.prefix).await;
+        let partition = StreamKey::session(&SessionId::trusted(session)).partition_of(log.partitions());
+        let owners = log.owners().await.expect("the log tells its owners");
+        let owner = owners.iter().find(|owner| owner.partition == partition).expect("every partition has one");
+        owner.node.to_string()
+    }
+
+    /// Waits until the partitions are spread evenly over the nodes.
+    pub(crate) async fn is_balanced(&self) {
+        let log = truth::log(&self.brokers, &self.prefix).await;
+        let least = log.partitions() as usize / self.nodes.len();
+        loop {
+            let owners = log.owners().await.expect("the log tells its owners");
+            let share = |node: &String| owners.iter().filter(|owner| owner.node.as_str() == node).count();
+            if self.nodes.keys().all(|node| share(node) >= least) {
+                return;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// The other nodes than this one.
+    pub(crate) fn others(&self, name: &str) -> Vec<String> {
+        self.nodes.keys().filter(|node| *node != name).cloned().collect()
     }
 
     /// What to look at when something is wrong.

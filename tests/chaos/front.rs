@@ -103,6 +103,21 @@ impl Front {
         self.ask(turn, |http, url| http.get(format!("{url}/runs/{run}"))).await
     }
 
+    /// Waits until the run has ended well.
+    pub(crate) async fn completed(&self, run: &str) {
+        let began = Instant::now();
+        loop {
+            let told = self.run(0, run).await;
+            match told.body["status"].as_str() {
+                Some("COMPLETED") => return,
+                Some("PENDING" | "RUNNING") => {}
+                _ => panic!("run `{run}` on `{}`: {:#}", told.node, told.body),
+            }
+            assert!(began.elapsed() < PATIENCE, "run `{run}` does not end: {:#}", told.body);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     /// Decides about a paused run; whether the decision was taken.
     pub(crate) async fn decide(&self, turn: usize, agent: &str, run: &str, tools: &str) -> bool {
         let path = format!("/agents/{agent}/runs/{run}/continue");

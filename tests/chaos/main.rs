@@ -6,11 +6,16 @@
 //!
 //! All tests share one cluster and take turns on it; each has a log of its own on it.
 
+mod a04_long_step;
+mod a06_full_slots;
+mod a36_left_group;
 mod brokers;
 mod fleet;
 mod front;
 mod publisher;
 mod storm;
+mod streams;
+mod take_over;
 mod truth;
 mod work;
 

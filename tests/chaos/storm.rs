@@ -25,6 +25,14 @@ async fn a_killed_node_loses_no_run_and_does_nothing_twice() {
     storm("small", &["a", "b"], Pace { runs: 30, pause: Duration::from_millis(100) }, weather).await;
 }
 
+/// A02: a store that bounced in the midst of a recovery lost the runs that were being recovered, and two who
+/// recovered ran one run twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a02_runs_survive_a_node_that_dies_and_a_log_that_breaks_while_others_take_over() {
+    let weather = |_: &mut _| vec![Weather::KillAndBreak("a")];
+    storm("a02", &["a", "b", "c"], Pace { runs: 250, pause: Duration::from_millis(5) }, weather).await;
+}
+
 /// Lasts as many rounds as fit into `REENACT_STORM_MINUTES`, one at least.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_storm_over_nodes_and_brokers_loses_no_run_and_does_nothing_twice() {

@@ -32,6 +32,8 @@ pub(crate) struct RunTruth {
     pub(crate) calls: BTreeMap<u32, Call>,
     /// How many attempts there were beyond the first of each step.
     pub(crate) repeats: u32,
+    /// All its events as text, for whoever has to find out what went wrong.
+    story: Vec<String>,
 }
 
 /// Everything.
@@ -46,8 +48,7 @@ pub(crate) struct Truth {
 impl Truth {
     /// Reads a deployment's events, and checks all that must hold of them.
     pub(crate) async fn read(brokers: &str, prefix: &str) -> Self {
-        let options = Options { prefix: prefix.to_owned(), ..Options::new(brokers, Arc::new(Timestamp(0))) };
-        let log = KafkaLog::connect(options).await.expect("the log can be read");
+        let log = log(brokers, prefix).await;
         let mut truth = Self::default();
         let mut ids = BTreeMap::new();
         for partition in (0..log.partitions()).map(PartitionId) {
@@ -65,11 +66,22 @@ impl Truth {
     fn take(&mut self, recorded: &Recorded) {
         self.events += 1;
         match recorded.decode().expect("it was decoded before") {
-            Event::Run(event) => self.runs.entry(event.run_id().to_string()).or_default().take(&event),
+            Event::Run(event) => {
+                let run = self.runs.entry(event.run_id().to_string()).or_default();
+                let (partition, offset, term) = (recorded.partition, recorded.offset, recorded.term);
+                run.story.push(format!("{partition}/{offset} of term {term}: {}", recorded.event.data));
+                run.take(&event);
+            }
             _ if recorded.term.0 == recorded.offset.0 => self.terms += 1,
             _ => {}
         }
     }
+}
+
+/// The log of a deployment, to be read.
+pub(crate) async fn log(brokers: &str, prefix: &str) -> KafkaLog {
+    let options = Options { prefix: prefix.to_owned(), ..Options::new(brokers, Arc::new(Timestamp(0))) };
+    KafkaLog::connect(options).await.expect("the log can be read")
 }
 
 /// All events of a partition, watched for everything that must always hold of a log.
@@ -86,15 +98,18 @@ async fn whole(log: &KafkaLog, partition: PartitionId) -> Vec<Recorded> {
     events
 }
 
-/// A plain consumer sees the same events, terms that never fall, and a command cursor that never falls.
+/// A plain consumer sees the same events, terms that never fall, and a command cursor that never falls. Claims
+/// may have come since the log was read.
 fn check_plain(plain: &[topic::Record], ids: &BTreeMap<(u32, u64), String>) {
-    let seen: BTreeMap<_, _> = plain
-        .iter()
-        .map(|record| {
-            let place = (record.partition.unsigned_abs(), record.offset.unsigned_abs());
-            (place, record.headers.get("ce_id").cloned().unwrap_or_default())
-        })
-        .collect();
+    let seen = plain.iter().map(|record| {
+        let place = (record.partition.unsigned_abs(), record.offset.unsigned_abs());
+        (place, record.headers.get("ce_id").cloned().unwrap_or_default())
+    });
+    let is_read = |(partition, offset): &(u32, u64)| {
+        let last = ids.range((*partition, 0)..=(*partition, u64::MAX)).next_back();
+        last.is_some_and(|((_, last), _)| offset <= last)
+    };
+    let seen: BTreeMap<_, _> = seen.filter(|(place, _)| is_read(place)).collect();
     assert!(seen == *ids, "a plain consumer sees {} events, the log {}", seen.len(), ids.len());
     for pair in plain.windows(2).filter(|pair| pair[0].partition == pair[1].partition) {
         for name in ["ce_rterm", "ce_rcmdnext"] {
@@ -108,6 +123,11 @@ fn text(text: &reenact_events::Text) -> String {
 }
 
 impl RunTruth {
+    /// What happened to it, event by event.
+    pub(crate) fn story(&self) -> String {
+        self.story.join("\n")
+    }
+
     fn take(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Queued(queued) => {

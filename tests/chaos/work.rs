@@ -1,8 +1,8 @@
 //! What the runs do: five tool steps in two rounds, against a model and tools that are counted outside.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use reenact_tests::stub::{LedgerStub, ModelRequest, ModelStub, Reply};
+use reenact_tests::stub::{LedgerStub, ModelRequest, ModelStub, Reply, ToolRequest};
 use serde_json::json;
 
 use crate::support::agent_with_model;
@@ -45,6 +45,17 @@ impl Work {
         };
         agent_with_model(&self.model.base_url()) + &TOOLS.iter().map(tool).collect::<String>()
     }
+
+    /// Checks that a run, which nobody decided about, called each of its tools under one token of its own; how
+    /// often it called.
+    pub(crate) fn check(&self, run: &str) -> usize {
+        let calls: Vec<_> =
+            self.ledger.calls().into_iter().filter(|call| call.header("x-reenact-run") == run).collect();
+        let tokens: BTreeSet<_> = calls.iter().map(|call| (call.token(), call.body.as_str())).collect();
+        let names: BTreeSet<_> = calls.iter().map(ToolRequest::token).collect();
+        assert!(tokens.len() == STEPS && names.len() == STEPS, "run `{run}`: {calls:#?}");
+        calls.len()
+    }
 }
 
 /// The tools that a run calls, in order.
@@ -57,7 +68,8 @@ pub(crate) fn answer_of(message: &str) -> String {
     format!("all done: {message}")
 }
 
-fn reply(request: &ModelRequest) -> Reply {
+/// The model's answer: the first round of tools, the second, or the end.
+pub(crate) fn reply(request: &ModelRequest) -> Reply {
     let messages = request.messages();
     let asked = messages.iter().rposition(|message| message["role"] == "user").unwrap_or_default();
     let message = messages.get(asked).and_then(|message| message["content"].as_str()).unwrap_or_default();

@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use reenact_tests::stub::ToolRequest;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{
     fleet::Fleet,
@@ -23,8 +24,8 @@ use crate::{
 
 /// How long after the weather the last run may take.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How many runs are looked at in one round, and the pause between two rounds.
-const LOOKED_AT: usize = 40;
+/// How many runs are looked at at once, and the pause between two rounds.
+const AT_ONCE: usize = 8;
 const ROUND: Duration = Duration::from_millis(400);
 /// Several runs of one session, so that some wait for others.
 const RUNS_PER_SESSION: usize = 3;
@@ -98,19 +99,25 @@ fn lock(known: &Known) -> std::sync::MutexGuard<'_, BTreeMap<String, Accepted>> 
 
 /// Two of three by HTTP, at any node; the third through the topic. One of four pays.
 async fn begin(front: Front, mut publisher: Publisher, known: Known, pace: Pace, mut dice: ChaCha8Rng) -> Publisher {
+    let mut asked = JoinSet::new();
     for number in 0..pace.runs {
         let session = format!("session-{}", number / RUNS_PER_SESSION);
         let message = format!("{}{number}", if number % 4 == 0 { format!("{PAY} ") } else { String::new() });
         let id = format!("start-{number}");
-        let run = if number % 3 == 0 {
-            publisher.begin(AGENT, &session, &message, &id)
-        } else {
-            front.begin(dice.random_range(0..8), AGENT, &session, &message, &id).await
+        let known = known.clone();
+        let accepted = move |run: String, message: String| {
+            let accepted = Accepted { message, over: false, decisions: 0, retries: 0 };
+            assert!(lock(&known).insert(run, accepted).is_none(), "a run of that name is known");
         };
-        let accepted = Accepted { message, over: false, decisions: 0, retries: 0 };
-        assert!(lock(&known).insert(run, accepted).is_none(), "a run of that name is known");
+        if number % 3 == 0 {
+            accepted(publisher.begin(AGENT, &session, &message, &id), message);
+        } else {
+            let (front, turn) = (front.clone(), dice.random_range(0..8));
+            asked.spawn(async move { accepted(front.begin(turn, AGENT, &session, &message, &id).await, message) });
+        }
         tokio::time::sleep(pace.pause).await;
     }
+    asked.join_all().await;
     tokio::task::block_in_place(|| publisher.flush());
     publisher
 }
@@ -119,19 +126,22 @@ async fn begin(front: Front, mut publisher: Publisher, known: Known, pace: Pace,
 async fn watch(front: Front, known: Known, mut dice: ChaCha8Rng) {
     loop {
         let open: Vec<_> = lock(&known).iter().filter(|(_, run)| !run.over).map(|(id, _)| id.clone()).collect();
-        let skipped = if open.len() > LOOKED_AT { dice.random_range(0..open.len()) } else { 0 };
-        for run in open.iter().cycle().skip(skipped).take(open.len().min(LOOKED_AT)) {
-            let told = front.run(dice.random_range(0..8), run).await;
-            match told.body["status"].as_str() {
-                Some("COMPLETED") => over(&known, run),
-                Some("PAUSED") => decide(&front, &known, run, &told.body, &mut dice).await,
-                Some("PENDING" | "RUNNING") => {}
-                // A command that was published has not been decided yet.
-                None if told.status == 404 => {}
-                _ => panic!("run `{run}` on `{}`: {} {:#}", told.node, told.status, told.body),
-            }
-        }
+        let looks = open.iter().map(|run| look(&front, &known, run, ChaCha8Rng::from_rng(&mut dice)));
+        let looks: Vec<_> = looks.collect();
+        stream::iter(looks).buffer_unordered(AT_ONCE).collect::<()>().await;
         tokio::time::sleep(ROUND).await;
+    }
+}
+
+async fn look(front: &Front, known: &Known, run: &str, mut dice: ChaCha8Rng) {
+    let told = front.run(dice.random_range(0..8), run).await;
+    match told.body["status"].as_str() {
+        Some("COMPLETED") => over(known, run),
+        Some("PAUSED") => decide(front, known, run, &told.body, &mut dice).await,
+        Some("PENDING" | "RUNNING") => {}
+        // A command that was published has not been decided yet.
+        None if told.status == 404 => {}
+        _ => panic!("run `{run}` on `{}`: {} {:#}", told.node, told.status, told.body),
     }
 }
 
@@ -175,8 +185,8 @@ impl Ended {
         let mut repeated = 0;
         for (id, run) in &self.runs {
             let calls = calls.remove(id).unwrap_or_default();
-            repeated += run.check_calls(id, &calls);
             run.check_events(id, &truth.runs[id]);
+            repeated += run.check_calls(id, &calls, &truth.runs[id]);
         }
         assert!(calls.is_empty(), "calls of runs that were never accepted: {:?}", calls.keys());
         self.check_shown(&fleet.front, truth).await;
@@ -204,14 +214,14 @@ impl Ended {
 
 impl Accepted {
     /// Checks what the run did outside; how many calls had a token that was called before.
-    fn check_calls(&self, id: &str, calls: &[ToolRequest]) -> usize {
+    fn check_calls(&self, id: &str, calls: &[ToolRequest], truth: &RunTruth) -> usize {
         let mut by_token: BTreeMap<&str, Vec<&ToolRequest>> = BTreeMap::new();
         for call in calls {
             by_token.entry(call.token()).or_default().push(call);
         }
         let mut steps: BTreeMap<u64, &str> = BTreeMap::new();
         for (token, calls) in &by_token {
-            let told = || format!("run `{id}`, token `{token}`: {calls:#?}");
+            let told = || format!("run `{id}`, token `{token}`: {calls:#?}\n{}", truth.story());
             assert!(!token.is_empty(), "{}", told());
             assert!(calls.iter().all(|call| call.body == calls[0].body && call.path == calls[0].path), "{}", told());
             let arguments: Value = serde_json::from_str(&calls[0].body).expect("JSON");
@@ -223,7 +233,11 @@ impl Accepted {
         }
         for (step, tool) in (0_u64..).zip(tools_of(&self.message)) {
             let made = steps.contains_key(&step);
-            assert!(made || (tool == "pay" && self.decisions > 0), "run `{id}`: step {step} was never made");
+            assert!(
+                made || (tool == "pay" && self.decisions > 0),
+                "run `{id}`: step {step} was never made:\n{}",
+                truth.story()
+            );
         }
         calls.len() - by_token.len()
     }
@@ -231,9 +245,13 @@ impl Accepted {
     fn check_events(&self, id: &str, truth: &RunTruth) {
         assert_eq!(truth.input, self.message, "run `{id}`");
         assert_eq!(truth.content.as_deref(), Some(answer_of(&self.message).as_str()), "run `{id}`");
-        assert_eq!(truth.calls.len(), STEPS, "run `{id}`: {truth:#?}");
+        assert_eq!(truth.calls.len(), STEPS, "run `{id}`:\n{}", truth.story());
         for call in truth.calls.values() {
-            assert!(call.result.is_some() || self.decisions > 0, "run `{id}`: {call:?} has no result");
+            assert!(
+                call.result.is_some() || self.decisions > 0,
+                "run `{id}`: {call:?} has no result:\n{}",
+                truth.story()
+            );
         }
     }
 }

@@ -15,8 +15,12 @@ use crate::{
 const AWAY: Duration = Duration::from_secs(8);
 /// How long a broker stays away: its partitions have moved by then.
 const BROKER_AWAY: Duration = Duration::from_secs(5);
+/// When the cluster stands still: right after a death, and in the midst of the take-over.
+const BREAKS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(4_500)];
+/// How long.
+const BREAK: Duration = Duration::from_secs(2);
 /// A while in which all is well.
-const CALM: Duration = Duration::from_secs(2);
+const CALM: Duration = Duration::from_secs(1);
 
 /// One disturbance.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +39,8 @@ pub(super) enum Weather {
     KillCoordinator,
     /// A broker is killed and started again.
     KillBroker(u16),
+    /// A node is killed, and the whole cluster stands still while others take over, twice.
+    KillAndBreak(&'static str),
 }
 
 /// About how many seconds a round takes.
@@ -91,10 +97,24 @@ impl Weather {
                 let broker = tokio::task::block_in_place(|| coordinator(&turn.bootstrap(), &fleet.prefix));
                 without(turn, broker).await;
             }
+            Self::KillAndBreak(node) => {
+                fleet.kill(node);
+                for pause in BREAKS {
+                    tokio::time::sleep(pause).await;
+                    stand_still(turn).await;
+                }
+                fleet.start(node).await;
+            }
             Self::KillBroker(broker) => without(turn, broker).await,
         }
         tokio::time::sleep(CALM).await;
     }
+}
+
+async fn stand_still(turn: &mut Turn) {
+    turn.with(|cluster| (1..=3).try_for_each(|broker| cluster.pause(broker))).expect("they are there");
+    tokio::time::sleep(BREAK).await;
+    turn.with(|cluster| (1..=3).try_for_each(|broker| cluster.resume(broker))).expect("they are there");
 }
 
 async fn without(turn: &mut Turn, broker: u16) {
