@@ -1,6 +1,7 @@
 //! Puts the parts together: the only place that picks implementations.
 
 pub mod log;
+pub mod shelf;
 
 use std::{
     collections::BTreeMap,
@@ -86,7 +87,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let tools = Tools {
         log: log.clone(),
         open_store: stores(config, &*log),
-        shelf: None,
+        shelf: config.snapshots.place.as_ref().map(shelf::open).transpose()?,
         blobs: blobs.clone(),
         steps: Arc::new(steps),
         agents: app.agents_by_id(),
@@ -97,6 +98,8 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         concurrency_max: config.max_concurrency,
         queue_depth_max: config.max_queue_depth,
         blob_grace: config.blob_grace,
+        snapshot_events: config.snapshots.events,
+        snapshot_period: config.snapshots.period,
         ..Settings::of(NodeId::trusted(&config.node))
     };
     let node = NodeHandle::start(tools, settings).await.context("the node cannot be started")?;

@@ -30,6 +30,12 @@ impl std::fmt::Debug for Kafka {
 
 /// Where the log is.
 pub(super) fn log_place(layers: &Layers) -> Result<LogPlace, ConfigError> {
+    // A wrong value is refused where it is not needed either: it would wait there for the day that it is.
+    let partitions = layers.positive("kafka-partitions")?;
+    let replication = match layers.text("kafka-replication").trim() {
+        "" => None,
+        _ => Some(layers.parse("kafka-replication", "a number of brokers, or empty")?),
+    };
     let text = layers.text("log").trim();
     if text == "embedded" {
         return Ok(LogPlace::Embedded);
@@ -38,15 +44,11 @@ pub(super) fn log_place(layers: &Layers) -> Result<LogPlace, ConfigError> {
     if brokers.is_empty() || brokers.split(',').any(|broker| !is_address(broker)) {
         return Err(layers.refuse("log", "it must be `embedded` or `kafka://HOST:PORT[,HOST:PORT…]`".to_owned()));
     }
-    let partitions = layers.positive("kafka-partitions")?;
     Ok(LogPlace::Kafka(Kafka {
         brokers: brokers.to_owned(),
         prefix: layers.filled("topic-prefix")?.to_owned(),
         partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
-        replication: match layers.text("kafka-replication").trim() {
-            "" => None,
-            _ => Some(layers.parse("kafka-replication", "a number of brokers, or empty")?),
-        },
+        replication,
         properties: properties(layers)?,
     }))
 }

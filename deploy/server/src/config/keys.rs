@@ -54,6 +54,14 @@ pub const KEYS: &[Key] = &[
         "",
         "The folder of large texts and files; nodes share it; empty is `blobs` in the data directory",
     ),
+    Key::new(
+        "snapshots",
+        "",
+        "Where snapshots of the states lie: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://…` or `none`; empty is \
+         `none`, or `snapshots` in `--objects` on Kafka",
+    ),
+    Key::new("snapshot-events", "50000", "Events of a partition after which a snapshot of its states is made"),
+    Key::new("snapshot-period-s", "600", "Seconds after which one is made if there were events at all"),
     Key::new("node", "", "The name of this process among its peers; empty is `local`, or host and port on Kafka"),
     Key::new("advertise", "", "Where other nodes find this one's HTTP; empty is `http://` and `--listen`"),
     Key::new("max-concurrency", "32", "How many runs are at work at once"),

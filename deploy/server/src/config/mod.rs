@@ -5,12 +5,14 @@ mod file;
 mod kafka;
 mod keys;
 mod layers;
+mod snapshots;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 pub use kafka::Kafka;
 pub use keys::{KEYS, Key};
 pub use layers::{Flags, Layers, Source, Value};
+pub use snapshots::{SnapshotPlace, Snapshots};
 
 /// The file that is read when `--config` names none.
 pub const DEFAULT_FILE: &str = "reenact.toml";
@@ -161,6 +163,8 @@ pub struct Config {
     pub log: LogPlace,
     /// Where large texts and files are.
     pub objects: PathBuf,
+    /// Where and when snapshots of the state stores are made.
+    pub snapshots: Snapshots,
     /// The name of this process among its peers.
     pub node: String,
     /// Where other nodes find this one's HTTP.
@@ -198,14 +202,16 @@ impl Config {
         let explicit = layers.value("agents").source != Source::Default;
         let listen: SocketAddr = layers.parse("listen", "an address and a port like `127.0.0.1:7777`")?;
         let log = kafka::log_place(layers)?;
+        let objects = match layers.text("objects").trim() {
+            "" => PathBuf::from(layers.text("data")).join("blobs"),
+            folder => folder.into(),
+        };
         Ok(Self {
             data: layers.text("data").into(),
             listen,
             agents: if explicit { Agents::Folder(agents) } else { Agents::FolderOrDemo(agents) },
-            objects: match layers.text("objects").trim() {
-                "" => PathBuf::from(layers.text("data")).join("blobs"),
-                folder => folder.into(),
-            },
+            snapshots: snapshots::snapshots(layers, &log, &objects)?,
+            objects,
             node: match (layers.text("node").trim(), &log) {
                 ("", LogPlace::Embedded) => "local".to_owned(),
                 ("", LogPlace::Kafka(_)) => format!("{}:{}", host_name(), listen.port()),
@@ -342,6 +348,9 @@ mod tests {
             ("log", "redis://localhost"),
             ("kafka-partitions", "0"),
             ("kafka-replication", "many"),
+            ("snapshots", "here"),
+            ("snapshot-events", "0"),
+            ("snapshot-period-s", "never"),
         ] {
             let error = config(&[(key, value)]).unwrap_err();
             assert_eq!(error.exit_code(), 2);
