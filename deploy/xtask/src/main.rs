@@ -1,8 +1,9 @@
-//! The project's chores as commands: `cargo xtask verify | simulate | bench | kafka`.
+//! The project's chores as commands: `cargo xtask verify | simulate | chaos | bench | kafka`.
 //!
 //! `verify` is what CI runs and all that CI runs. Everything is built with the features of the whole
 //! workspace (`--workspace`, never `--package`), so that no dependency is built twice for two feature sets.
 
+mod chaos;
 mod deny;
 mod java;
 mod kafka;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{kafka::Kafka, place::Place, simulate::Seeds, task::Task};
+use crate::{chaos::Storm, kafka::Kafka, place::Place, simulate::Seeds, task::Task};
 
 /// The chores of this repository.
 #[derive(Debug, Parser)]
@@ -36,9 +37,11 @@ enum Chore {
     },
     /// Runs the whole system on virtual time, once per seed.
     Simulate(Seeds),
+    /// Kills, freezes, adds and removes real nodes and brokers while runs come and go.
+    Chaos(Storm),
     /// Runs the benches, or one of them.
     Bench {
-        /// Which one: `log` or `runs`.
+        /// Which one: `log`, `runs` or `kafka`.
         name: Option<String>,
     },
     /// A real Apache Kafka on this machine: up, down, and what can go wrong in between.
@@ -60,6 +63,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
     match chore {
         Chore::Verify { checks } => verify::run(&place, &checks),
         Chore::Simulate(seeds) => seeds.task(&place).run(),
+        Chore::Chaos(storm) => storm.run(&place),
         Chore::Bench { name } => bench(&place, name.as_deref()).run(),
         Chore::Kafka(kafka) => kafka::run(kafka),
     }

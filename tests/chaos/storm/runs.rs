@@ -18,6 +18,7 @@ use crate::{
     fleet::Fleet,
     front::Front,
     publisher::Publisher,
+    topic,
     truth::{RunTruth, Truth},
     work::{AGENT, PAY, STEPS, Work, answer_of, tools_of},
 };
@@ -84,13 +85,29 @@ impl Runs {
                 break;
             }
             assert!(!self.watches.is_finished(), "whoever watched has failed\n{}", fleet.last_words());
-            assert!(began.elapsed() < PATIENCE, "these runs do not end: {open:#?}\n{}", fleet.last_words());
+            if began.elapsed() > PATIENCE {
+                let stories = stories(&fleet.front, &self.brokers, &fleet.prefix, &open).await;
+                panic!("{} runs do not end:\n{stories}\n{}", open.len(), fleet.last_words());
+            }
             tokio::time::sleep(ROUND).await;
         }
         self.watches.abort();
         let runs = lock(&self.known).clone();
         Ended { runs, publisher, brokers: self.brokers }
     }
+}
+
+/// What the API and the topic say of runs that do not end.
+async fn stories(front: &Front, brokers: &str, prefix: &str, runs: &[String]) -> String {
+    let topic = format!("{prefix}.events");
+    let records = tokio::task::block_in_place(|| topic::records(brokers, &topic));
+    let mut stories = Vec::new();
+    for run in runs {
+        stories.push(format!("=== run `{run}` is {}", front.run(0, run).await.body["status"]));
+        let own = records.iter().filter(|record| record.headers.get("ce_subject") == Some(run));
+        stories.extend(own.map(|record| format!("{record:?} {}", String::from_utf8_lossy(&record.value))));
+    }
+    stories.join("\n")
 }
 
 fn lock(known: &Known) -> std::sync::MutexGuard<'_, BTreeMap<String, Accepted>> {
