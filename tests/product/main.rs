@@ -17,6 +17,7 @@ mod a25_empty_content;
 mod bad_input;
 mod lost_stores;
 mod refused_starts;
+mod snapshots;
 mod sweep;
 mod worker;
 mod world;
