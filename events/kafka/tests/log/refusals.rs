@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::admin::{NewTopic, TopicReplication};
+use reenact_events::{Clock, EventLog, NodeId, Timestamp};
 use reenact_kafka::{ConnectError, KafkaLog, Options};
 
 use crate::support::*;
@@ -80,4 +81,33 @@ async fn properties_that_do_not_go_together_are_refused_at_once() {
         assert!(matches!(error, ConnectError::Settings { .. }), "{name}: {error}");
         assert!(error.to_string().contains(word), "{name}: {error}");
     }
+}
+
+/// A clock that goes right and stands wrong.
+struct Off(i64);
+
+impl Clock for Off {
+    #[expect(clippy::disallowed_methods, reason = "a real clock is what is wrong here")]
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        Timestamp(i64::try_from(since.as_millis()).expect("a date") + self.0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_whose_clock_is_off_owns_nothing_and_says_why() {
+    let brokers = shared();
+    let owner = |off_ms: i64| Options {
+        clock: std::sync::Arc::new(Off(off_ms)),
+        clock_skew_max_ms: Some(2_000),
+        ..deployment(&brokers, 1)
+    };
+    for (off_ms, told) in [(3_600_000, "ahead of"), (-3_600_000, "behind")] {
+        let mut member = Member::join(&owner(off_ms), "off").await;
+        let partition = member.granted().await;
+        let error = member.log.claim(partition, NodeId::trusted("off")).await.expect_err("refused");
+        assert!(error.to_string().contains(told) && error.to_string().contains("NTP"), "{error}");
+        assert!(member.history(partition).await.is_empty(), "the claim was taken back");
+    }
+    Member::owner(&owner(0), "right").await;
 }
