@@ -1,11 +1,12 @@
 //! How the state store is laid out. Keys are a kind, length-prefixed names, and big-endian numbers, so that
 //! a scan of a prefix is in the order that the numbers have.
 
-use reenact_events::{RunId, SessionId, StreamKey};
+use reenact_events::{CommandId, RunId, SessionId, StreamKey};
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
 /// another shape is discarded and folded again.
-pub const SHAPES: &[&str] = &["head:1", "session:2", "run:1", "progress:1", "step:1", "agent:json:1", "indexes:3"];
+pub const SHAPES: &[&str] =
+    &["head:1", "session:2", "run:1", "progress:1", "step:1", "agent:json:1", "indexes:3", "taken:1"];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
     let mut key = Vec::with_capacity(64);
@@ -63,6 +64,12 @@ pub fn step(run: &RunId, step: u32) -> Vec<u8> {
 #[must_use]
 pub fn steps(run: &RunId) -> Vec<u8> {
     key(b't', &[run.as_str()])
+}
+
+/// Stays of a command that took effect and is not known by its run, so that a repeat of it has none.
+#[must_use]
+pub fn taken(command: &CommandId) -> Vec<u8> {
+    key(b'q', &[command.as_str()])
 }
 
 /// An agent's version.

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use reenact_events::{
-    Event, Predecessor, RunEvent, RunId, StreamKey, Text, Timestamp,
+    CommandId, Event, Predecessor, RunEvent, RunId, StreamKey, Text, Timestamp,
     agent::{AgentSpec, Effect},
     event::{Failure, RunStatus, StepCall},
 };
@@ -33,6 +33,8 @@ pub enum RunMessage {
     Submit {
         /// What is asked.
         command: RunCommand,
+        /// Which command it is, where a repeat of it is to have no effect.
+        cause: Option<CommandId>,
         /// Its place in the log of commands, if it came from there.
         consumed: Option<Consumed>,
         /// Told when it is durable.
@@ -136,9 +138,9 @@ impl Actor for RunActor {
         work: &mut RunWork,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            RunMessage::Submit { command, consumed, reply } => {
+            RunMessage::Submit { command, cause, consumed, reply } => {
                 work.handled += 1;
-                let answer = work.decide_and_commit(command, consumed).await?;
+                let answer = work.decide_and_commit(command, cause, consumed).await?;
                 // Whoever asked may have left.
                 reply.send(answer).unwrap_or_default();
             }
@@ -235,7 +237,7 @@ impl RunWork {
     }
 
     async fn act(&mut self, command: RunCommand) -> Result<(), ActorProcessingErr> {
-        match self.decide_and_commit(command, None).await? {
+        match self.decide_and_commit(command, None, None).await? {
             Ok(_) => Ok(()),
             Err(refused) => Err(refused.into()),
         }
@@ -244,6 +246,7 @@ impl RunWork {
     async fn decide_and_commit(
         &mut self,
         command: RunCommand,
+        cause: Option<CommandId>,
         consumed: Option<Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let command = self.with_partial_answer(command).await;
@@ -253,7 +256,7 @@ impl RunWork {
             Err(refusal) => return self.refuse(refusal.into(), context.now, consumed).await,
         };
         let settles = consumed.map(|consumed| consumed.accepted(|| self.told(&events, context.now)));
-        let receipt = match self.propose(&events, context.now, settles).await {
+        let receipt = match self.propose(&events, context.now, cause, settles).await {
             Ok(receipt) => receipt,
             Err(ProposeError::Rejected(reason)) => return self.fail_for_size(reason).await,
             Err(error) => return Ok(Err(error.told()?)),
@@ -270,7 +273,7 @@ impl RunWork {
         consumed: Option<Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         if let Some(consumed) = consumed
-            && let Err(error) = self.propose(&[], at, Some(consumed.rejected(&refused))).await
+            && let Err(error) = self.propose(&[], at, None, Some(consumed.rejected(&refused))).await
         {
             return Ok(Err(error.told()?));
         }
@@ -317,12 +320,13 @@ impl RunWork {
         &self,
         events: &[RunEvent],
         at: Timestamp,
+        cause: Option<CommandId>,
         settles: Option<Settles>,
     ) -> Result<Receipt, ProposeError> {
         let key = StreamKey::session(&self.run.origin.session_id);
         let owner = self.run.origin.user_id.clone();
         let events = events.iter().cloned().map(Event::from).collect();
-        self.partition.propose(|reply| Proposal { key, owner, cause: None, at, events, settles, reply }).await
+        self.partition.propose(|reply| Proposal { key, owner, cause, at, events, settles, reply }).await
     }
 
     /// The log does not take the events: the run ends with the reason, which is small.
@@ -330,7 +334,7 @@ impl RunWork {
         let failure = Failure { kind: "too_large".into(), message: reason, status: None };
         let context = Context { now: self.partition.shared.now(), agent: self.agent.clone() };
         let events = decide(&self.run, RunCommand::Fail(failure), &context)?;
-        let receipt = self.propose(&events, context.now, None).await?;
+        let receipt = self.propose(&events, context.now, None, None).await?;
         self.after_commit(&events)?;
         Ok(Ok(self.accepted(receipt)))
     }

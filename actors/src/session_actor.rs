@@ -12,7 +12,7 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, CommandBody, Event, RunId, SessionId, StreamKey, UserId, event::RunStatus};
+use reenact_events::{Command, CommandBody, CommandId, Event, RunId, SessionId, StreamKey, UserId, event::RunStatus};
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
 
@@ -163,6 +163,11 @@ impl SessionWork {
         }
         let Submission { command, consumed, reply } = submission;
         let Command { id, user_id, body, reply_to } = command;
+        if !matches!(body, CommandBody::StartRun(_)) && self.partition().states.was_taken(&id)? {
+            let run = self.run_of(&body, user_id.as_ref())?;
+            let answer = self.repeat(run, true, consumed.as_ref()).await?;
+            return self.reply(reply, answer, consumed).await;
+        }
         match body {
             CommandBody::StartRun(start) => {
                 let start =
@@ -172,11 +177,11 @@ impl SessionWork {
             }
             CommandBody::CancelRun { run_id, reason, .. } => {
                 let what = RunCommand::Cancel { reason, partial: None };
-                self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
+                self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::ContinueRun { run_id, decisions, .. } => {
                 let what = RunCommand::Resolve { decisions, by: user_id.clone() };
-                self.ask_run(user_id.as_ref(), run_id, what, consumed, reply).await
+                self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
@@ -211,7 +216,7 @@ impl SessionWork {
 
     async fn propose(
         &self,
-        cause: Option<reenact_events::CommandId>,
+        cause: Option<CommandId>,
         owner: Option<UserId>,
         settles: Option<Settles>,
         events: Vec<Event>,
@@ -221,17 +226,31 @@ impl SessionWork {
         self.partition().propose(|reply| Proposal { key, owner, cause, at, events, settles, reply }).await
     }
 
+    /// The run that a command is about, as far as `user` may know.
+    fn run_of(
+        &self,
+        body: &CommandBody,
+        user: Option<&UserId>,
+    ) -> Result<Option<(RunId, RunStatus)>, ActorProcessingErr> {
+        let (CommandBody::CancelRun { run_id, .. } | CommandBody::ContinueRun { run_id, .. }) = body else {
+            return Ok(None);
+        };
+        let run = self.partition().states.run(run_id)?.filter(|run| run.origin.session_id == *self.id());
+        let visible = self.is_visible(user)?;
+        Ok(run.filter(|_| visible).map(|run| (run_id.clone(), run.progress.status)))
+    }
+
     /// Settles a command that changes nothing any more.
     async fn repeat(
         &self,
-        run: (RunId, RunStatus),
+        run: Option<(RunId, RunStatus)>,
         duplicate: bool,
         consumed: Option<&Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
-        let told = || Told { duplicate, session_id: self.id().clone(), run: Some(run.clone()) };
+        let told = || Told { duplicate, session_id: self.id().clone(), run: run.clone() };
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(None, None, settles, Vec::new()).await {
-            Ok(receipt) => Ok(Ok(self.accepted(receipt, Some(run)))),
+            Ok(receipt) => Ok(Ok(self.accepted(receipt, run))),
             Err(error) => Ok(Err(error.told()?)),
         }
     }
@@ -256,7 +275,7 @@ impl SessionWork {
         user: Option<&UserId>,
         run_id: RunId,
         what: RunCommand,
-        consumed: Option<Consumed>,
+        (cause, consumed): (Option<CommandId>, Option<Consumed>),
         reply: Answer,
     ) -> Result<(), ActorProcessingErr> {
         let known = self.partition().states.run(&run_id)?.filter(|run| run.origin.session_id == *self.id());
@@ -266,14 +285,14 @@ impl SessionWork {
         if run.progress.status.is_end() {
             let answer = match what {
                 RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(&run_id, &decisions).into()),
-                _ => self.repeat((run_id, run.progress.status), false, consumed.as_ref()).await?,
+                _ => self.repeat(Some((run_id, run.progress.status)), false, consumed.as_ref()).await?,
             };
             return self.reply(reply, answer, consumed).await;
         }
         if !self.runs.contains_key(&run_id) {
             self.spawn(run_id.clone(), Entry::Waiting).await?;
         }
-        self.tell(&run_id, RunMessage::Submit { command: what, consumed, reply });
+        self.tell(&run_id, RunMessage::Submit { command: what, cause, consumed, reply });
         Ok(())
     }
 }

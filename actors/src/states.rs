@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use reenact_events::{RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
+use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
 use reenact_snapshots::{Position, StateStore, StoreError};
 
 use crate::{
@@ -86,6 +86,14 @@ impl States {
     /// When the store cannot be used.
     pub fn was_deleted(&self, id: &RunId) -> Result<bool, StoreError> {
         Ok(self.store.get(&keys::deleted(id))?.is_some())
+    }
+
+    /// Whether a command that is not known by its run took effect.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn was_taken(&self, id: &CommandId) -> Result<bool, StoreError> {
+        Ok(self.store.get(&keys::taken(id))?.is_some())
     }
 
     /// The sequence that the stream's next event has.

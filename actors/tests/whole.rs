@@ -21,7 +21,7 @@ fn apply(states: &States, seq: u64, event: &Event) {
         term: Term(0),
         chain: ChainHash::default(),
     };
-    states.apply(&[Fact { key: &key, seq, at: Timestamp(5), event }], position).expect("applies");
+    states.apply(&[Fact { key: &key, seq, at: Timestamp(5), cause: None, event }], position).expect("applies");
 }
 
 /// How many entries a run is stored in after its end, its session and its index aside.

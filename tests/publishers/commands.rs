@@ -88,6 +88,8 @@ async fn a_run_is_cancelled_by_its_id_alone_wherever_the_command_lands() {
         assert_eq!((outcome(&answer), &answer["run_id"]), (ACCEPTED, &started["run_id"]), "{answer}");
         assert_eq!(answer["session_id"], session, "{answer}");
         assert_eq!(deployment.settled(&answer).await["status"], "CANCELLED");
+        let again = publisher.ask(command);
+        assert_eq!((outcome(&again), &again["status"]), (DUPLICATE, &json!("CANCELLED")), "{again}");
     }
 }
 
@@ -119,6 +121,8 @@ async fn a_paused_run_is_continued_by_a_command() {
     assert_eq!(outcome(&wrong), ("rejected", "step_not_in_doubt"), "{wrong}");
     let right = publisher.ask(decide("right", call));
     assert_eq!((outcome(&right), &right["run_id"]), (ACCEPTED, &started["run_id"]), "{right}");
+    let again = publisher.ask(decide("right", call));
+    assert_eq!((outcome(&again), &again["run_id"]), (DUPLICATE, &started["run_id"]), "{again}");
     let run = deployment.settled(&right).await;
     assert_eq!((&run["status"], &run["tools"][0]["result"]), (&json!("COMPLETED"), &json!("refunded by hand")));
     assert_eq!(ledger.calls().len(), 1, "it was not called again");
@@ -135,17 +139,31 @@ async fn sessions_are_made_changed_and_deleted_by_commands() {
     let session = node.get_at("/sessions/s", &answer).await.expect(200).json();
     assert_eq!((&session["session_name"], &session["session_state"]), (&json!("first"), &json!({"a": 1})));
 
-    let mut other = create;
+    assert_eq!(outcome(&publisher.ask(create.clone())), DUPLICATE);
+    let mut other = create.clone();
     other["id"] = json!("2");
     assert_eq!(outcome(&publisher.ask(other)), ("rejected", "session_exists"));
 
     let update = json!({"type": "UpdateSession", "id": "3", "session_id": "s", "name": "second", "state": {"b": 2}});
-    let answer = publisher.ask(update);
+    let answer = publisher.ask(update.clone());
     assert_eq!(outcome(&answer), ACCEPTED, "{answer}");
     let session = node.get_at("/sessions/s", &answer).await.expect(200).json();
     assert_eq!((&session["session_name"], &session["session_state"]), (&json!("second"), &json!({"b": 2})));
 
-    let answer = publisher.ask(json!({"type": "DeleteSession", "id": "4", "session_id": "s"}));
+    let third = json!({"type": "UpdateSession", "id": "4", "session_id": "s", "name": "third"});
+    assert_eq!(outcome(&publisher.ask(third)), ACCEPTED);
+    let answer = publisher.ask(update);
+    assert_eq!(outcome(&answer), DUPLICATE, "{answer}");
+    let session = node.get_at("/sessions/s", &answer).await.expect(200).json();
+    assert_eq!(session["session_name"], "third", "a repeat does not undo what came between");
+
+    let delete = json!({"type": "DeleteSession", "id": "5", "session_id": "s"});
+    let answer = publisher.ask(delete.clone());
     assert_eq!(outcome(&answer), ACCEPTED, "{answer}");
     node.get_at("/sessions/s", &answer).await.expect(404);
+    for repeated in [create, delete] {
+        let answer = publisher.ask(repeated);
+        assert_eq!(outcome(&answer), DUPLICATE, "{answer}");
+        node.get_at("/sessions/s", &answer).await.expect(404);
+    }
 }

@@ -229,7 +229,13 @@ fn same_store_when_folded_again(world: &World<'_>, partition: PartitionId) -> Re
             break;
         }
         let event = recorded.decode().expect("readable");
-        let fact = Fact { key: &recorded.event.key, seq: recorded.event.seq, at: recorded.event.at, event: &event };
+        let fact = Fact {
+            key: &recorded.event.key,
+            seq: recorded.event.seq,
+            at: recorded.event.at,
+            cause: recorded.event.cause.as_ref(),
+            event: &event,
+        };
         let position = Position { next_offset: recorded.offset.next(), ..position };
         states.apply(&[fact], position).expect("folds");
     }

@@ -102,7 +102,13 @@ impl PartitionState {
                     .events
                     .iter()
                     .zip(&events)
-                    .map(|(record, event)| Fact { key: &record.key, seq: record.seq, at: record.at, event })
+                    .map(|(record, event)| Fact {
+                        key: &record.key,
+                        seq: record.seq,
+                        at: record.at,
+                        cause: record.cause.as_ref(),
+                        event,
+                    })
                     .collect();
                 if let (Some(offset), Some(chain)) = (committed.offsets.last(), committed.chain.last()) {
                     self.position = Position {

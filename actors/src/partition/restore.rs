@@ -133,7 +133,13 @@ fn apply(states: &States, records: &[Recorded], position: Position) -> Result<Po
     let facts: Vec<_> = records
         .iter()
         .zip(&events)
-        .map(|(record, event)| Fact { key: &record.event.key, seq: record.event.seq, at: record.event.at, event })
+        .map(|(record, event)| Fact {
+            key: &record.event.key,
+            seq: record.event.seq,
+            at: record.event.at,
+            cause: record.event.cause.as_ref(),
+            event,
+        })
         .collect();
     let position = Position { next_offset: last.offset.next(), term: last.term, chain: last.chain, ..position };
     states.apply(&facts, position)?;

@@ -35,7 +35,7 @@ impl SessionWork {
             if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
                 return Ok(Err(Refusal::RunNotFound.into()));
             }
-            return self.repeat((run_id, known.progress.status), true, consumed).await;
+            return self.repeat(Some((run_id, known.progress.status)), true, consumed).await;
         }
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
@@ -127,7 +127,7 @@ impl SessionWork {
         for run_id in self.partition().states.open_runs(self.id())? {
             let (reply, _nobody) = oneshot::channel();
             let what = RunCommand::Cancel { reason: Some("the session is deleted".into()), partial: None };
-            self.ask_run(submission.command.user_id.as_ref(), run_id, what, None, reply).await?;
+            self.ask_run(submission.command.user_id.as_ref(), run_id, what, (None, None), reply).await?;
         }
         self.deletion = Some(submission);
         self.delete_if_quiet().await

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use reenact_events::{
-    BlobRef, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp, agent::AgentSpec,
+    BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp, agent::AgentSpec,
     event::StepResult,
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
@@ -27,6 +27,8 @@ pub struct Fact<'a> {
     pub seq: u64,
     /// When it was decided.
     pub at: Timestamp,
+    /// The command that it follows from.
+    pub cause: Option<&'a CommandId>,
     /// What it says.
     pub event: &'a Event,
 }
@@ -130,6 +132,7 @@ impl Hot {
             self.agents.insert(registered.version.clone(), Arc::new(registered.spec.clone()));
         }
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
+        remember(fact, changes);
         let mut session = self.session(&id, changes.store)?;
         session::evolve(Arc::make_mut(&mut session), fact.event);
         changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&session), next_seq })?;
@@ -224,6 +227,19 @@ fn put_run(run: &RunState, event: &RunEvent, changes: &mut Changes<'_>) -> Resul
         changes.put(keys::step(id, at), &**step)?;
     }
     Ok(())
+}
+
+/// Keeps which command it was. A start is known by its run, whose id follows from it; the session that it creates
+/// comes first.
+fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
+    let Some(cause) = fact.cause else { return };
+    match fact.event {
+        Event::Session(_) | Event::Run(RunEvent::StepResolved(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_)) => {
+            changes.puts.insert(keys::taken(cause), Some(Vec::new()));
+        }
+        Event::Run(RunEvent::Queued(queued)) if queued.run_index == 0 => changes.delete(keys::taken(cause)),
+        _ => {}
+    }
 }
 
 fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
