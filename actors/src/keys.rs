@@ -1,12 +1,26 @@
 //! How the state store is laid out. Keys are a kind, length-prefixed names, and big-endian numbers, so that
 //! a scan of a prefix is in the order that the numbers have.
+//!
+//! What an idle session leaves (its state and its runs that have ended) are neighbours, since whoever wakes it reads
+//! them together; what is at work stands apart from it, so that the many that rest are not moved by the few that do
+//! not. Runs are found by session and index. Their ids are in no order, so all that stands under one is the place.
 
 use reenact_events::{CommandId, RunId, SessionId, StreamKey};
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
 /// another shape is discarded and folded again.
-pub const SHAPES: &[&str] =
-    &["head:1", "session:2", "run:1", "progress:1", "step:1", "agent:json:1", "indexes:3", "taken:1"];
+pub const SHAPES: &[&str] = &[
+    "head:1",
+    "session:3",
+    "place:1",
+    "origin:1",
+    "open:1",
+    "step:1",
+    "end:1",
+    "agent:json:1",
+    "indexes:4",
+    "taken:1",
+];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
     let mut key = Vec::with_capacity(64);
@@ -36,34 +50,30 @@ pub fn session(session: &SessionId) -> Vec<u8> {
     key(b's', &[session.as_str()])
 }
 
-/// A run: all of it, or what it was accepted with.
+/// Where a run is to be found, by its id.
 #[must_use]
-pub fn run(run: &RunId) -> Vec<u8> {
+pub fn place(run: &RunId) -> Vec<u8> {
     key(b'r', &[run.as_str()])
 }
 
-/// Stays of a run whose session was deleted, so that a repeat of its command does not start it again.
+/// What a run in parts was accepted with.
 #[must_use]
-pub fn deleted(run: &RunId) -> Vec<u8> {
-    key(b'd', &[run.as_str()])
-}
-
-/// Where a run in parts stands.
-#[must_use]
-pub fn progress(run: &RunId) -> Vec<u8> {
-    key(b'p', &[run.as_str()])
+pub fn origin(session: &SessionId, index: u64) -> Vec<u8> {
+    numbered(b'o', session.as_str(), index)
 }
 
 /// A step of a run in parts.
 #[must_use]
-pub fn step(run: &RunId, step: u32) -> Vec<u8> {
-    numbered(b't', run.as_str(), step.into())
+pub fn step(session: &SessionId, index: u64, step: u32) -> Vec<u8> {
+    let mut key = steps(session, index);
+    key.extend_from_slice(&step.to_be_bytes());
+    key
 }
 
 /// All steps of a run in parts.
 #[must_use]
-pub fn steps(run: &RunId) -> Vec<u8> {
-    key(b't', &[run.as_str()])
+pub fn steps(session: &SessionId, index: u64) -> Vec<u8> {
+    numbered(b't', session.as_str(), index)
 }
 
 /// Stays of a command that took effect and is not known by its run, so that a repeat of it has none.
@@ -78,31 +88,53 @@ pub fn agent(version: &str) -> Vec<u8> {
     key(b'a', &[version])
 }
 
-/// All runs of a session: each has its id in one of these three indexes.
+/// All runs of a session: each is in one of these three.
 #[must_use]
 pub fn runs_of_session(session: &SessionId) -> [Vec<u8>; 3] {
-    [key(b'i', &[session.as_str()]), histories_of_session(session), opens_of_session(session)]
+    [ended(session, b'i'), completes_of_session(session), opens_of_session(session)]
 }
 
-/// Index: runs of a session that failed or were cancelled, by index.
+/// The origins and the steps of all runs in parts of a session.
+#[must_use]
+pub fn parts_in_session(session: &SessionId) -> [Vec<u8>; 2] {
+    [key(b'o', &[session.as_str()]), key(b't', &[session.as_str()])]
+}
+
+fn ended(session: &SessionId, how: u8) -> Vec<u8> {
+    let mut key = self::session(session);
+    key.push(how);
+    key
+}
+
+/// A run that failed or was cancelled, by index.
 #[must_use]
 pub fn stopped_of_session(session: &SessionId, index: u64) -> Vec<u8> {
-    numbered(b'i', session.as_str(), index)
+    let mut key = ended(session, b'i');
+    key.extend_from_slice(&index.to_be_bytes());
+    key
 }
 
-/// Index: completed runs of a session, by index: what a model may be shown.
+/// A completed run, by index: what a model may be shown.
 #[must_use]
-pub fn history_of_session(session: &SessionId, index: u64) -> Vec<u8> {
-    numbered(b'h', session.as_str(), index)
+pub fn complete_of_session(session: &SessionId, index: u64) -> Vec<u8> {
+    let mut key = completes_of_session(session);
+    key.extend_from_slice(&index.to_be_bytes());
+    key
 }
 
-/// All entries of [`history_of_session`].
+/// The index that such a key ends with.
 #[must_use]
-pub fn histories_of_session(session: &SessionId) -> Vec<u8> {
-    key(b'h', &[session.as_str()])
+pub fn index_of(key: &[u8]) -> Option<u64> {
+    key.last_chunk().copied().map(u64::from_be_bytes)
 }
 
-/// Index: runs of a session that have not ended, by index.
+/// All entries of [`complete_of_session`].
+#[must_use]
+pub fn completes_of_session(session: &SessionId) -> Vec<u8> {
+    ended(session, b'h')
+}
+
+/// A run that has not ended, by index: its id and where it stands.
 #[must_use]
 pub fn open_of_session(session: &SessionId, index: u64) -> Vec<u8> {
     numbered(b'l', session.as_str(), index)
@@ -117,9 +149,12 @@ pub fn opens_of_session(session: &SessionId) -> Vec<u8> {
 /// Every run of the partition that has not ended.
 pub const OPEN_RUNS: &[u8] = b"l";
 
-/// The session that an [`OPEN_RUNS`] key names.
+/// The session that a key names, if it is one of [`OPEN_RUNS`].
 #[must_use]
 pub fn session_of_open(key: &[u8]) -> Option<SessionId> {
+    if key.first() != OPEN_RUNS.first() {
+        return None;
+    }
     let length = usize::from(u16::from_be_bytes([*key.get(1)?, *key.get(2)?]));
     let name = std::str::from_utf8(key.get(3..3 + length)?).ok()?;
     Some(SessionId::trusted(name))

@@ -12,18 +12,14 @@ use std::{
 };
 
 use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
-use reenact_snapshots::{Position, StateStore, StoreError};
+use reenact_snapshots::{Position, StateStore, StoreError, codec};
 
-use crate::{
-    keys,
-    run::{RunState, state::Progress},
-    session::SessionState,
-};
+use crate::{keys, run::RunState, session::SessionState};
 
 pub use fold::Fact;
 use fold::{Changes, Hot};
-pub use stored::{StoredRun, StoredSession};
-use stored::{read, read_run, run_id};
+pub use stored::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession};
+use stored::{read, read_ended};
 
 /// Entries that one scan reads at most.
 const SCAN_MAX: usize = 1_000_000;
@@ -69,7 +65,7 @@ impl States {
     /// # Errors
     /// When the store cannot be used.
     pub fn session(&self, id: &SessionId) -> Result<Arc<SessionState>, StoreError> {
-        self.hot().session(id, &*self.store)
+        Ok(self.hot().session(id, &*self.store)?.state.clone())
     }
 
     /// A run.
@@ -85,7 +81,7 @@ impl States {
     /// # Errors
     /// When the store cannot be used.
     pub fn was_deleted(&self, id: &RunId) -> Result<bool, StoreError> {
-        Ok(self.store.get(&keys::deleted(id))?.is_some())
+        Ok(self.read(&keys::place(id))? == Some(StoredPlace::Deleted))
     }
 
     /// Whether a command that is not known by its run took effect.
@@ -130,24 +126,27 @@ impl States {
         if limit == 0 {
             return Ok(Vec::new());
         }
+        let (prefix, end) = (keys::completes_of_session(session), keys::complete_of_session(session, index));
+        let stored = self.read::<StoredSession>(&keys::session(session))?.unwrap_or_default();
+        let latest = stored.latest.filter(|latest| latest.complete);
         // Runs after `index` may have completed before this one: read past them.
         let mut wanted = limit;
         loop {
-            let entries = self.store.scan_back(&keys::histories_of_session(session), wanted)?;
+            let entries = self.store.scan_back(&prefix, wanted)?;
             let all = entries.len() < wanted;
-            let before: Vec<_> =
-                entries.into_iter().filter(|(key, _)| *key < keys::history_of_session(session, index)).collect();
-            if before.len() >= limit || all {
-                return before.into_iter().take(limit).rev().map(|(_, id)| self.stored_run(&id)).collect();
+            let mut runs: BTreeMap<_, _> = entries.into_iter().filter(|(key, _)| *key < end).collect();
+            if runs.len() >= limit || all {
+                runs.extend(latest.map(|run| (run.key(session), run.bytes)).filter(|(key, _)| *key < end));
+                let skipped = runs.len().saturating_sub(limit);
+                return runs.iter().skip(skipped).map(|(key, bytes)| self.ended(session, key, bytes)).collect();
             }
             wanted = wanted.saturating_mul(2);
         }
     }
 
-    fn stored_run(&self, id: &[u8]) -> Result<RunState, StoreError> {
-        let id = run_id(id)?;
-        let run = read_run(&id, &*self.store)?;
-        run.ok_or_else(|| StoreError { reason: format!("run `{id}` is in an index but not in the store").into() })
+    fn ended(&self, session: &SessionId, key: &[u8], bytes: &[u8]) -> Result<RunState, StoreError> {
+        let index = keys::index_of(key).ok_or_else(|| StoreError::new("an entry of a completed run has no index"))?;
+        read_ended(session, index, bytes, &*self.store)
     }
 
     /// The runs of a session that have not ended, in the order they were accepted.
@@ -156,7 +155,7 @@ impl States {
     /// When the store cannot be used.
     pub fn open_runs(&self, session: &SessionId) -> Result<Vec<RunId>, StoreError> {
         let entries = self.store.scan(&keys::opens_of_session(session), &[], SCAN_MAX)?;
-        entries.iter().map(|(_, id)| run_id(id)).collect()
+        entries.iter().map(|(_, bytes)| Ok(codec::decode::<StoredOpen>(bytes)?.run_id)).collect()
     }
 
     /// The session's first run that waits for its turn.
@@ -168,11 +167,10 @@ impl States {
         let mut from = Vec::new();
         loop {
             let entries = self.store.scan(&prefix, &from, 16)?;
-            for (_, id) in &entries {
-                let id = run_id(id)?;
-                let progress = self.read::<Progress>(&keys::progress(&id))?;
-                if progress.is_some_and(|progress| progress.status == RunStatus::Pending) {
-                    return Ok(Some(id));
+            for (_, bytes) in &entries {
+                let StoredOpen { run_id, progress } = codec::decode(bytes)?;
+                if progress.status == RunStatus::Pending {
+                    return Ok(Some(run_id));
                 }
             }
             let Some((last, _)) = entries.last().filter(|_| entries.len() == 16) else { return Ok(None) };
@@ -187,13 +185,12 @@ impl States {
     /// When the store cannot be used.
     pub fn open_sessions(&self) -> Result<BTreeMap<SessionId, u32>, StoreError> {
         let mut sessions = BTreeMap::new();
-        for (key, id) in self.store.scan(keys::OPEN_RUNS, &[], SCAN_MAX)? {
+        for (key, bytes) in self.store.scan(keys::OPEN_RUNS, &[], SCAN_MAX)? {
             let Some(session) = keys::session_of_open(&key) else {
                 return Err(StoreError { reason: "an index entry names no session".into() });
             };
-            let id = run_id(&id)?;
-            let progress = self.read::<Progress>(&keys::progress(&id))?;
-            let waits = progress.is_some_and(|progress| progress.status == RunStatus::Pending);
+            let StoredOpen { progress, .. } = codec::decode(&bytes)?;
+            let waits = progress.status == RunStatus::Pending;
             *sessions.entry(session).or_default() += u32::from(waits);
         }
         Ok(sessions)

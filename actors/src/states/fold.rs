@@ -1,6 +1,9 @@
 //! How committed events change what is stored, key by key.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp, agent::AgentSpec,
@@ -10,13 +13,16 @@ use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
 use super::{
     SCAN_MAX,
-    stored::{StoredRun, StoredSession, read, read_run, run_id, whole},
+    stored::{StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id},
 };
 use crate::{
     keys,
     run::{self, RunState},
     session::{self, SessionState},
 };
+
+/// Runs that are read at a time when all of a session's are wanted.
+const RUNS_AT_A_TIME: usize = 256;
 
 /// An event as the fold takes it.
 #[derive(Debug)]
@@ -36,9 +42,15 @@ pub struct Fact<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     pub(super) runs: BTreeMap<RunId, Arc<RunState>>,
-    pub(super) sessions: BTreeMap<SessionId, Arc<SessionState>>,
+    pub(super) sessions: BTreeMap<SessionId, HotSession>,
     pub(super) heads: BTreeMap<StreamKey, u64>,
     pub(super) agents: BTreeMap<Arc<str>, Arc<AgentSpec>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct HotSession {
+    pub(super) state: Arc<SessionState>,
+    latest: Option<StoredLatest>,
 }
 
 /// What the events of one batch change; a later change of the same key replaces an earlier one.
@@ -65,19 +77,40 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    fn index(&mut self, key: Vec<u8>, run: &RunId) {
-        self.puts.insert(key, Some(run.as_str().as_bytes().to_vec()));
-    }
-
     fn delete(&mut self, key: Vec<u8>) {
         self.puts.insert(key, None);
+    }
+
+    /// The keys under one of [`keys::runs_of_session`] as they are after the changes so far, with the runs' ids. The
+    /// runs of a long session are large together, so they are read some at a time.
+    fn runs(&self, prefix: &[u8]) -> Result<BTreeMap<Vec<u8>, RunId>, StoreError> {
+        let (mut runs, mut from) = (BTreeMap::new(), Vec::new());
+        loop {
+            let entries = self.store.scan(prefix, &from, RUNS_AT_A_TIME)?;
+            for (key, bytes) in &entries {
+                runs.insert(key.clone(), run_id(key, bytes)?);
+            }
+            let Some((last, _)) = entries.last().filter(|_| entries.len() == RUNS_AT_A_TIME) else { break };
+            from.clone_from(last);
+            from.push(0);
+        }
+        for (key, value) in self.changed(prefix) {
+            match value {
+                Some(bytes) => runs.insert(key.clone(), run_id(key, bytes)?),
+                None => runs.remove(key),
+            };
+        }
+        Ok(runs)
+    }
+
+    fn changed<'b>(&'b self, prefix: &'b [u8]) -> impl Iterator<Item = (&'b Vec<u8>, &'b Option<Vec<u8>>)> {
+        self.puts.range(prefix.to_vec()..).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
     /// The entries under `prefix` as they are after the changes so far.
     fn scan(&self, prefix: &[u8]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, StoreError> {
         let mut entries: BTreeMap<_, _> = self.store.scan(prefix, &[], SCAN_MAX)?.into_iter().collect();
-        let changed = self.puts.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));
-        for (key, value) in changed {
+        for (key, value) in self.changed(prefix) {
             match value {
                 Some(value) => entries.insert(key.clone(), value.clone()),
                 None => entries.remove(key),
@@ -88,15 +121,15 @@ impl<'a> Changes<'a> {
 }
 
 impl Hot {
-    pub(super) fn session(&mut self, id: &SessionId, store: &dyn StateStore) -> Result<Arc<SessionState>, StoreError> {
-        if let Some(session) = self.sessions.get(id) {
-            return Ok(session.clone());
+    pub(super) fn session(&mut self, id: &SessionId, store: &dyn StateStore) -> Result<&mut HotSession, StoreError> {
+        match self.sessions.entry(id.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                let StoredSession { state, next_seq, latest } = read(&keys::session(id), store)?.unwrap_or_default();
+                self.heads.entry(StreamKey::session(id)).or_insert(next_seq);
+                Ok(vacant.insert(HotSession { state: Arc::new(state), latest }))
+            }
         }
-        let StoredSession { state, next_seq } = read(&keys::session(id), store)?.unwrap_or_default();
-        let session = Arc::new(state);
-        self.sessions.insert(id.clone(), session.clone());
-        self.heads.entry(StreamKey::session(id)).or_insert(next_seq);
-        Ok(session)
     }
 
     pub(super) fn run(&mut self, id: &RunId, store: &dyn StateStore) -> Result<Option<Arc<RunState>>, StoreError> {
@@ -133,15 +166,14 @@ impl Hot {
         }
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
-        let mut session = self.session(&id, changes.store)?;
-        session::evolve(Arc::make_mut(&mut session), fact.event);
-        changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&session), next_seq })?;
-        self.sessions.insert(id.clone(), session);
+        session::evolve(Arc::make_mut(&mut self.session(&id, changes.store)?.state), fact.event);
         match fact.event {
-            Event::Run(event) => self.take_run(&id, event, fact.at, changes),
-            Event::Session(SessionEvent::Deleted(_)) => self.take_deletion(&id, changes),
-            _ => Ok(()),
+            Event::Run(event) => self.take_run(&id, event, fact.at, changes)?,
+            Event::Session(SessionEvent::Deleted(_)) => self.take_deletion(&id, changes)?,
+            _ => {}
         }
+        let HotSession { state, latest } = self.session(&id, changes.store)?.clone();
+        changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&state), next_seq, latest })
     }
 
     fn take_run(
@@ -162,19 +194,9 @@ impl Hot {
         };
         self.runs.remove(id);
         run::evolve(Arc::make_mut(&mut run), event, at);
-        put_run(&run, event, changes)?;
-        let index = run.origin.run_index;
-        match event {
-            RunEvent::Queued(_) => changes.index(keys::open_of_session(session, index), id),
-            RunEvent::Completed(_) => changes.index(keys::history_of_session(session, index), id),
-            RunEvent::Failed(_) | RunEvent::Cancelled(_) => changes.index(keys::stopped_of_session(session, index), id),
-            _ => {}
-        }
-        if event.is_end() {
-            changes.delete(keys::open_of_session(session, index));
-        }
+        put_run(&run, event, self.session(session, changes.store)?, changes)?;
         for blob in blobs_of(event) {
-            changes.index(keys::blob_of_session(&blob.sha256, session), id);
+            changes.puts.insert(keys::blob_of_session(&blob.sha256, session), Some(Vec::new()));
             changes.puts.insert(keys::blob_in_session(session, &blob.sha256), Some(codec::encode(blob)?));
         }
         self.runs.insert(id.clone(), run);
@@ -182,16 +204,20 @@ impl Hot {
     }
 
     fn take_deletion(&mut self, session: &SessionId, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+        if let Some(latest) = self.session(session, changes.store)?.latest.take() {
+            let id = ended_run_id(&latest.bytes)?;
+            self.runs.remove(&id);
+            changes.put(keys::place(&id), &StoredPlace::Deleted)?;
+        }
         for prefix in keys::runs_of_session(session) {
-            for (key, id) in changes.scan(&prefix)? {
-                let id = run_id(&id)?;
+            for (key, id) in changes.runs(&prefix)? {
                 self.runs.remove(&id);
-                for step in changes.scan(&keys::steps(&id))?.into_keys() {
-                    changes.delete(step);
-                }
-                changes.index(keys::deleted(&id), &id);
-                changes.delete(keys::run(&id));
-                changes.delete(keys::progress(&id));
+                changes.put(keys::place(&id), &StoredPlace::Deleted)?;
+                changes.delete(key);
+            }
+        }
+        for prefix in keys::parts_in_session(session) {
+            for key in changes.scan(&prefix)?.into_keys() {
                 changes.delete(key);
             }
         }
@@ -205,26 +231,39 @@ impl Hot {
 }
 
 /// Stores what an event changed of a run. Nothing follows an end, so a run that is whole then stays so.
-fn put_run(run: &RunState, event: &RunEvent, changes: &mut Changes<'_>) -> Result<(), StoreError> {
-    let id = run.id();
-    if event.is_end()
-        && let Some(bytes) = whole(run)?
-    {
-        changes.puts.insert(keys::run(id), Some(bytes));
-        changes.delete(keys::progress(id));
-        for step in 0..run.progress.steps {
-            changes.delete(keys::step(id, step));
-        }
-        return Ok(());
-    }
+fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    let (session, index) = (&run.origin.session_id, run.origin.run_index);
     if let RunEvent::Queued(_) = event {
-        changes.put(keys::run(id), &StoredRun::Parts(run.origin.clone()))?;
+        changes.put(keys::place(run.id()), &StoredPlace::At(session.clone(), index))?;
+        changes.put(keys::origin(session, index), &run.origin)?;
     }
-    changes.put(keys::progress(id), &run.progress)?;
+    if let RunEvent::Queued(_) | RunEvent::Continued(_) = event
+        && let Some(latest) = of.latest.take()
+    {
+        changes.puts.insert(latest.key(session), Some(latest.bytes));
+    }
+    if event.is_end() {
+        let (bytes, is_whole) = ended(run)?;
+        let latest = StoredLatest { index, complete: matches!(event, RunEvent::Completed(_)), bytes };
+        changes.delete(keys::open_of_session(session, index));
+        let rests = is_whole && of.state.is_free();
+        let apart = if rests { of.latest.replace(latest) } else { Some(latest) };
+        if let Some(run) = apart {
+            changes.puts.insert(run.key(session), Some(run.bytes));
+        }
+        if is_whole {
+            changes.delete(keys::origin(session, index));
+            (0..run.progress.steps).for_each(|step| changes.delete(keys::step(session, index, step)));
+            return Ok(());
+        }
+    } else {
+        let open = StoredOpen { run_id: run.id().clone(), progress: run.progress };
+        changes.put(keys::open_of_session(session, index), &open)?;
+    }
     if let Some(at) = run::evolve::touched_step(event)
         && let Some(step) = run.step(at)
     {
-        changes.put(keys::step(id, at), &**step)?;
+        changes.put(keys::step(session, index, at), &**step)?;
     }
     Ok(())
 }

@@ -170,6 +170,10 @@ impl<S: StateStore> StateStore for CountedStore<S> {
         self.store.apply(changes, position)
     }
 
+    fn load(&self, entries: Vec<(Vec<u8>, Vec<u8>)>) -> Result<(), StoreError> {
+        self.store.load(entries)
+    }
+
     fn clear(&self) -> Result<(), StoreError> {
         self.store.clear()
     }
