@@ -29,7 +29,9 @@ impl Stream {
             chain: ChainHash::default(),
         };
         let (key, seq) = (StreamKey::session(&session()), self.seq);
-        self.states().apply(&[Fact { key: &key, seq, at: Timestamp(5), cause: None, event }], position).expect("applies");
+        self.states()
+            .apply(&[Fact { key: &key, seq, at: Timestamp(5), cause: None, event }], position)
+            .expect("applies");
         self.seq += 1;
     }
 
