@@ -121,7 +121,9 @@ fn entities() -> Vec<Named> {
         node: NodeId::trusted("node-a"),
         log_id: LogId(ids::derived("log", &["golden"])),
         nonce: ids::derived("claim", &["golden"]),
+        endpoint: None,
     };
+    let serving = PartitionClaimed { endpoint: Some("http://10.0.0.1:7777".into()), ..claimed.clone() };
     let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
     let created = SessionCreated {
         session_id: session(),
@@ -143,6 +145,7 @@ fn entities() -> Vec<Named> {
     let untouched = SessionUpdated { name: None, state: None, metadata: None, summary: None, ..updated.clone() };
     vec![
         ("claimed", claimed.into()),
+        ("serving", serving.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("full", created.into()),
