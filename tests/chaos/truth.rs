@@ -123,12 +123,6 @@ fn text(text: &reenact_events::Text) -> String {
 }
 
 impl RunTruth {
-    /// Whether the result of a call begins so.
-    pub(crate) fn says_of(&self, call: &str, text: &str) -> bool {
-        let known = self.calls.values().find(|known| known.id == call);
-        known.and_then(|known| known.result.as_deref()).is_some_and(|result| result.starts_with(text))
-    }
-
     /// What happened to it, event by event.
     pub(crate) fn story(&self) -> String {
         self.story.join("\n")

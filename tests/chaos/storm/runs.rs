@@ -250,10 +250,8 @@ impl Accepted {
         }
         for (step, tool) in (0_u64..).zip(tools_of(&self.message)) {
             let made = steps.contains_key(&step);
-            // A log that answers too late lets the time pass in which the call may begin; the model is told so.
-            let too_late = truth.says_of(&format!("call-{step}"), "the call was not made");
-            let excused = tool == "pay" && (self.decisions > 0 || too_late);
-            assert!(made != excused || self.decisions > 0, "run `{id}`: step {step}, made: {made}:\n{}", truth.story());
+            let excused = tool == "pay" && self.decisions > 0;
+            assert!(made || excused, "run `{id}`: step {step} was never made:\n{}", truth.story());
         }
         calls.len() - by_token.len()
     }

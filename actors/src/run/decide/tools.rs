@@ -3,7 +3,7 @@
 use reenact_events::{
     Text,
     agent::Effect,
-    event::{StepCall, StepCompleted, StepInDoubt, StepResult, ToolCallRequest},
+    event::{Resolution, StepCall, StepCompleted, StepInDoubt, StepResolved, StepResult, ToolCallRequest},
 };
 
 use super::{Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer};
@@ -76,9 +76,10 @@ impl Draft<'_> {
     pub(super) fn started_too_late(&mut self, step: u32, attempt: u32) {
         let Some(known) = self.run.awaits(step, attempt) else { return };
         match known.effect() {
+            // Nobody has to be asked: whoever reports this knows that the call was never begun.
             Effect::AtMostOnce => {
-                self.tool_error(step, attempt, "the call was not made: its time to begin had passed");
-                self.advance();
+                self.push(StepResolved { run_id: self.run_id(), step, resolution: Resolution::Retry, by: None });
+                self.again(step);
             }
             Effect::ReadOnly | Effect::Idempotent | Effect::Reconcile => self.again(step),
         }
