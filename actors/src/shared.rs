@@ -14,7 +14,7 @@ use reenact_events::{
     AgentId, Blobs, Clock, EventLog, LiveBus, NodeId, PartitionId, RunId, SessionId, Timestamp, agent::AgentSpec,
     command::AgentRef, ids,
 };
-use reenact_snapshots::{Shelf, StateStore, StoreError};
+use reenact_snapshots::{ExportableStore, Shelf, StoreError};
 use uuid::Uuid;
 
 use crate::{
@@ -24,8 +24,9 @@ use crate::{
 /// Snapshots that are made at once.
 const EXPORTS_MAX: usize = 4;
 
-/// Opens the state store of a partition.
-pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
+/// Opens the state store of a partition. As long as a store is open it is the same exportable one that is given out:
+/// changes that passed by an export would be missed by it.
+pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<ExportableStore>, StoreError> + Send + Sync>;
 
 /// What a node works with. Implementations are picked by the binary.
 #[derive(Clone)]

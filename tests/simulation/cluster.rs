@@ -16,7 +16,7 @@ use std::{
 
 use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_events::{AgentId, EventLog, LogId, MemoryLog, NodeId, PartitionId};
-use reenact_snapshots::{MemoryStore, StateStore, snapshot::MemoryShelf};
+use reenact_snapshots::{ExportableStore, MemoryStore, snapshot::MemoryShelf};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -217,7 +217,8 @@ impl Cluster {
             open_store: Arc::new(move |partition| {
                 let inner = stores.lock().expect("stores").entry(partition).or_default().clone();
                 let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));
-                Ok(Arc::new(FlakyStore { inner, weather, dice, broken }) as Arc<dyn StateStore>)
+                let store = FlakyStore { inner, weather, dice, broken };
+                Ok(Arc::new(ExportableStore::new(Arc::new(store))))
             }),
             shelf: Some(Arc::new(FlakyShelf {
                 inner: self.shelf.clone(),

@@ -21,13 +21,13 @@ use reenact_actors::{
     },
 };
 use reenact_events::{
-    Batch, Clock, Command, CommandBody, CommandId, Event, EventLog, LogId, MemoryLog, NodeId, PartitionId, RunEvent,
-    RunId, SessionId, Text,
+    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, RunEvent, RunId,
+    SessionId, Text,
     agent::{Effect, ToolSpec},
     command::{AgentRef, StartRun},
     memory_log::{Fault, Faults},
 };
-use reenact_snapshots::{MemoryStore, StateStore};
+use reenact_snapshots::{ExportableStore, MemoryStore, StateStore};
 
 use crate::{
     check,
@@ -180,7 +180,7 @@ impl Scene {
         let store = self.store.clone();
         let tools = Tools {
             log: Arc::new(self.log.clone()),
-            open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
             shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
             steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
@@ -302,7 +302,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
         let store = scene.store.clone();
         let tools = Tools {
             log: Arc::new(scene.log.clone()),
-            open_store: Arc::new(move |_| Ok(store.clone() as Arc<dyn StateStore>)),
+            open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
             shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
             steps: panics.clone(),

@@ -11,7 +11,7 @@ use std::{
 
 use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_events::{Clock, EventLog, LogId, MemoryLog, NodeId, PartitionId, Timestamp};
-use reenact_snapshots::{MemoryStore, StateStore, snapshot::MemoryShelf};
+use reenact_snapshots::{ExportableStore, MemoryStore, StateStore, snapshot::MemoryShelf};
 
 use crate::{
     check::{self, Seen},
@@ -163,7 +163,8 @@ impl World {
                 let mut stores = stores.lock().expect("stores");
                 let inner = stores.entry(partition).or_default().clone();
                 let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));
-                Ok(Arc::new(FlakyStore { inner, weather, dice, broken }) as Arc<dyn StateStore>)
+                let store = FlakyStore { inner, weather, dice, broken };
+                Ok(Arc::new(ExportableStore::new(Arc::new(store))))
             }),
             shelf: Some(Arc::new(FlakyShelf {
                 inner: self.shelf.clone(),

@@ -59,14 +59,23 @@ impl Work {
             }
             Self::Actor(actor) => actor,
         };
+        let mut parting = None;
         if finish {
             let (reply, settled) = oneshot::channel();
             let told = actor.cast(PartitionMessage::HandOver(reply)).is_ok();
-            if told && tokio::time::timeout(HAND_OVER_WAIT, settled).await.is_err() {
-                tracing::warn!("the log did not take the last batch before the partition was handed over");
+            match tokio::time::timeout(HAND_OVER_WAIT, settled).await {
+                // It ended without an answer when it failed meanwhile.
+                Ok(answer) => parting = answer.ok(),
+                Err(_) if told => {
+                    tracing::warn!("the log did not take the last batch before the partition was handed over");
+                }
+                Err(_) => {}
             }
         }
         end_with_children(actor.get_cell()).await;
+        if let Some(parting) = parting {
+            parting.save().await;
+        }
     }
 }
 

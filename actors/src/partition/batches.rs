@@ -8,8 +8,8 @@ use reenact_snapshots::Position;
 use tokio::sync::oneshot;
 
 use super::{
-    AbortOnDrop, CommitEnded, PartitionMessage, PartitionState, Proposal, ProposeError, Receipt, commit, turns::Turn,
-    turns::Turns,
+    AbortOnDrop, CommitEnded, Parting, PartitionMessage, PartitionState, Proposal, ProposeError, Receipt, commit,
+    turns::Turn, turns::Turns,
 };
 use crate::states::Fact;
 
@@ -31,7 +31,7 @@ impl PartitionState {
 
     /// Nothing new is taken; what is proposed and not being committed is forgotten, and decided by the next
     /// owner if it still matters.
-    pub(super) fn hand_over(&mut self, reply: oneshot::Sender<()>) {
+    pub(super) fn hand_over(&mut self, reply: oneshot::Sender<Parting>) {
         self.helpers.clear();
         self.pending.clear();
         self.turns = Turns::default();
@@ -43,7 +43,8 @@ impl PartitionState {
         if self.in_flight.is_none()
             && let Some(reply) = self.leaving.as_mut().and_then(Option::take)
         {
-            self.helpers.extend(self.snapshots.before_hand_over(reply));
+            // Who waited may have given up.
+            reply.send(Parting::of(&self.snapshots)).unwrap_or_default();
         }
     }
 

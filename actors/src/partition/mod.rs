@@ -38,6 +38,7 @@ use crate::{
 
 pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
 pub use restore::{RestoreError, Restored, restore};
+pub use snapshot::Parting;
 use snapshot::Snapshots;
 use turns::Turns;
 
@@ -55,8 +56,8 @@ pub enum PartitionMessage {
     Bar,
     /// Commands may wait again; tell which are not settled when everything proposed so far is committed.
     Resume(oneshot::Sender<BTreeSet<Offset>>),
-    /// Take nothing new; tell when what is being committed is.
-    HandOver(oneshot::Sender<()>),
+    /// Take nothing new; tell when what is being committed is. What is given then may make a last snapshot.
+    HandOver(oneshot::Sender<Parting>),
     /// A waiting session may begin a run.
     Admit(SessionId),
     /// Let go of sessions that are idle.
@@ -167,7 +168,7 @@ pub struct PartitionState {
     committing: Option<AbortOnDrop>,
 }
 
-type Leaving = Option<oneshot::Sender<()>>;
+type Leaving = Option<oneshot::Sender<Parting>>;
 
 /// A task that ends with its owner.
 pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);

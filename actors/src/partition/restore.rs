@@ -63,7 +63,7 @@ pub struct Restored {
 pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored, RestoreError> {
     let log = &*shared.tools.log;
     let lease = log.claim(partition, shared.settings.node.clone()).await?;
-    let store = Arc::new(ExportableStore::new((shared.tools.open_store)(partition)?));
+    let store = (shared.tools.open_store)(partition)?;
     let Begun { position: start, saved } = begin(shared, &lease, &*store).await?;
     let states = Arc::new(States::new(store.clone()));
     let (position, folded) = fold(log, &lease, &states, start).await?;

@@ -17,7 +17,7 @@ use reenact_snapshots::{
     ExportableStore, Shelf, ShelfError, SnapshotError,
     snapshot::{self, Header, SnapshotName},
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::{AbortOnDrop, Partition, begin::origin};
 use crate::shared::Shared;
@@ -86,25 +86,6 @@ impl Snapshots {
         }
     }
 
-    /// Makes one more before the partition goes to another node, if that is worth it; then tells `reply`.
-    pub(super) fn before_hand_over(self: &Arc<Self>, reply: oneshot::Sender<()>) -> Option<AbortOnDrop> {
-        let unsaved = self.unsaved.load(Ordering::SeqCst);
-        let is_worth_it = unsaved > self.shared.settings.snapshot_events / HAND_OVER_PART;
-        let Some(shelf) = self.shared.tools.shelf.clone().filter(|_| is_worth_it) else {
-            // Who waited may have given up.
-            reply.send(()).unwrap_or_default();
-            return None;
-        };
-        let snapshots = self.clone();
-        let task = tokio::spawn(async move {
-            if tokio::time::timeout(HAND_OVER_WAIT, snapshots.make(&*shelf)).await.is_err() {
-                tracing::info!(partition = snapshots.lease.partition.0, "no time for a snapshot at the hand-over");
-            }
-            reply.send(()).unwrap_or_default();
-        });
-        Some(AbortOnDrop(task.abort_handle()))
-    }
-
     /// Makes one. Without it the next restore takes longer, and nothing else.
     async fn make(&self, shelf: &dyn Shelf) -> bool {
         let partition = self.lease.partition.0;
@@ -152,6 +133,26 @@ impl Snapshots {
         match owners.iter().find(later) {
             Some(owner) => Err(unfit(format!("`{}` owns the partition now", owner.node))),
             None => Ok(()),
+        }
+    }
+}
+
+/// What may still be done for a partition when nothing works on it any more and it has not been let go yet.
+pub struct Parting(Arc<Snapshots>);
+
+impl Parting {
+    pub(super) fn of(snapshots: &Arc<Snapshots>) -> Self {
+        Self(snapshots.clone())
+    }
+
+    /// Makes one more snapshot, if that is worth it and does not take long.
+    pub(crate) async fn save(self) {
+        let snapshots = self.0;
+        let unsaved = snapshots.unsaved.load(Ordering::SeqCst);
+        let is_worth_it = unsaved > snapshots.shared.settings.snapshot_events / HAND_OVER_PART;
+        let Some(shelf) = snapshots.shared.tools.shelf.clone().filter(|_| is_worth_it) else { return };
+        if tokio::time::timeout(HAND_OVER_WAIT, snapshots.make(&*shelf)).await.is_err() {
+            tracing::info!(partition = snapshots.lease.partition.0, "no time for a snapshot at the hand-over");
         }
     }
 }

@@ -16,7 +16,7 @@ use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, PartitionId, agent::AgentSpec};
 use reenact_projections::{Progress, ViewError, Views};
-use reenact_snapshots::{SledStore, StateStore, codec};
+use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -167,7 +167,7 @@ fn durably(file: &Path, text: &str) -> std::io::Result<()> {
 fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
     let (folder, log_id, fingerprint) = (config.data.join("state"), log.log_id(), codec::fingerprint(SHAPES));
     // A partition that is restored again goes on with the store that is open: sled locks its folder.
-    let opened: Mutex<BTreeMap<PartitionId, Arc<dyn StateStore>>> = Mutex::default();
+    let opened: Mutex<BTreeMap<PartitionId, Arc<ExportableStore>>> = Mutex::default();
     Arc::new(move |partition| {
         let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = opened.get(&partition) {
@@ -177,7 +177,7 @@ fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
         if let Some(discarded) = discarded {
             tracing::warn!(%partition, reason = discarded.reason, "the state store is discarded and folded again");
         }
-        let store: Arc<dyn StateStore> = Arc::new(store);
+        let store = Arc::new(ExportableStore::new(Arc::new(store)));
         opened.insert(partition, store.clone());
         Ok(store)
     })

@@ -11,7 +11,7 @@ use reenact_agents::DirBlobs;
 use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{Clock, EventLog, LogId, NodeId, PartitionId, Timestamp};
 use reenact_projections::Views;
-use reenact_snapshots::{SledStore, codec};
+use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -109,7 +109,10 @@ pub(crate) fn open_state(folder: &Path, log_id: LogId) -> SledStore {
 
 fn stores(folder: &Path, log_id: LogId, counts: Arc<Counts>) -> OpenStore {
     let folder = folder.to_owned();
-    Arc::new(move |_| Ok(Arc::new(CountedStore { store: open_state(&folder, log_id), counts: counts.clone() })))
+    Arc::new(move |_| {
+        let store = CountedStore { store: open_state(&folder, log_id), counts: counts.clone() };
+        Ok(Arc::new(ExportableStore::new(Arc::new(store))))
+    })
 }
 
 async fn follow<L: EventLog + 'static>(views: Views, log: Arc<L>) {
