@@ -176,18 +176,23 @@ impl Scene {
         });
     }
 
-    async fn act(&self, boundaries: &Arc<Boundaries>) {
+    fn tools(&self, steps: Arc<dyn Steps>) -> Tools {
         let store = self.store.clone();
-        let tools = Tools {
+        Tools {
             log: Arc::new(self.log.clone()),
             open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
             shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
-            steps: Arc::new(ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() }),
+            steps,
             agents: Arc::default(),
             live_bus: None,
             clock: self.clock.clone() as Arc<dyn Clock>,
-        };
+        }
+    }
+
+    async fn act(&self, boundaries: &Arc<Boundaries>) {
+        let steps = ScriptedSteps { ledger: self.ledger.clone(), boundaries: boundaries.clone() };
+        let tools = self.tools(Arc::new(steps));
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
         let client = Client {
             dice: Dice::new(0),
@@ -299,17 +304,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
         scene.clock.begin();
-        let store = scene.store.clone();
-        let tools = Tools {
-            log: Arc::new(scene.log.clone()),
-            open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
-            shelf: None,
-            blobs: Arc::new(MemoryBlobs::default()),
-            steps: panics.clone(),
-            agents: Arc::default(),
-            live_bus: None,
-            clock: scene.clock.clone() as Arc<dyn Clock>,
-        };
+        let tools = scene.tools(panics.clone());
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
         let mut wanted = Vec::new();
         for session in ["bad", "good-1", "good-2"] {
