@@ -1,6 +1,7 @@
 //! The command line. One file per command; client commands speak HTTP to `--url`, `events` and `doctor` look
 //! at a data directory themselves.
 
+mod arenas;
 mod client;
 mod completions;
 mod config;
@@ -69,6 +70,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Serve(_)) {
+        arenas::be_sparing();
+    }
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let done = runtime.block_on(dispatch(cli));
