@@ -29,6 +29,7 @@ use tokio::sync::mpsc as async_mpsc;
 
 use crate::{
     client::{self, Part},
+    reader::place,
     writer::{self, Common, Job},
 };
 use feed::Feeds;
@@ -50,6 +51,8 @@ const FINISH_WAIT: Duration = Duration::from_secs(5);
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// How long leaving the group may take.
 const LEAVE_WAIT: Duration = Duration::from_secs(10);
+/// How long the group's coordinator is asked at a time.
+const COORDINATOR_WAIT: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(20);
 /// Pause before a member that broke joins again.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
@@ -132,9 +135,7 @@ impl Member {
         tracing::info!(?granted, "the group has rebalanced");
         self.common.ownership.rebalanced(group, &granted);
         self.common.trouble.set(Part::Group, None);
-        if !self.joined.swap(true, Ordering::SeqCst) {
-            self.tell(News::Joined);
-        }
+        self.tell_joined();
         for partition in granted {
             match writer::spawn(self.common.clone(), partition) {
                 Ok(jobs) => self.writers.put(partition, jobs),
@@ -143,6 +144,25 @@ impl Member {
             self.tell(News::Granted(partition));
         }
         Ok(())
+    }
+
+    fn tell_joined(&self) {
+        if !self.joined.swap(true, Ordering::SeqCst) {
+            self.tell(News::Joined);
+        }
+    }
+
+    /// With KIP-848 a member for whom there is nothing is told nothing. That the group's coordinator answers is
+    /// all there is to know then.
+    fn look_for_group(&self, consumer: &Joined) {
+        if !self.common.options.is_new_protocol() || self.joined.load(Ordering::SeqCst) {
+            return;
+        }
+        let list = place(&self.common.topics.commands, PartitionId(0), At::Invalid);
+        match list.and_then(|list| consumer.committed_offsets(list, COORDINATOR_WAIT)) {
+            Ok(_) => self.tell_joined(),
+            Err(error) => tracing::debug!(%error, "the group's coordinator does not answer yet"),
+        }
     }
 
     /// Lets go of partitions: in order when they are asked back, at once when somebody may have them already.
@@ -194,6 +214,7 @@ impl Member {
     fn leave(&self, partitions: &[PartitionId]) {
         for partition in partitions {
             self.common.ownership.leave(*partition);
+            self.common.trouble.set(Part::Partition(*partition), None);
             self.writers.take(*partition);
         }
     }
@@ -249,6 +270,7 @@ fn stay(member: &Arc<Member>, requests: &mpsc::Receiver<Request>) -> KafkaResult
                 Err(mpsc::TryRecvError::Empty) => break,
             }
         }
+        member.look_for_group(&consumer);
         feeds.deliver(&consumer, &member.common.ownership);
         match consumer.poll(POLL) {
             None => {}

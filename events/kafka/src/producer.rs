@@ -4,7 +4,11 @@
 //! back through a channel here and are awaited before the commit, so the flush finds nothing to wait for.
 
 use std::{
-    sync::mpsc::{self, Receiver, SyncSender},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, SyncSender},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,6 +27,9 @@ use crate::client::{self, Trouble};
 
 /// Longer than `message.timeout.ms`: every record has an outcome by then.
 const DELIVERY_WAIT: Duration = Duration::from_secs(15);
+
+/// What a call may take beyond its time-out before it counts as one that does not come back.
+const CALL_MARGIN: Duration = Duration::from_secs(2);
 
 /// Deliveries that were not taken yet; the thread that tells them waits then.
 const DELIVERIES_AHEAD: usize = 1_024;
@@ -79,16 +86,17 @@ pub(crate) struct Outgoing<'a> {
 pub(crate) struct Producer {
     /// Dropped first: the thread that tells deliveries must not wait for a place here while it is joined.
     deliveries: Receiver<(usize, KafkaResult<Delivered>)>,
-    inner: ThreadedProducer<Context>,
+    inner: Arc<ThreadedProducer<Context>>,
     /// Where each record of the transaction went, by number.
     sent: Vec<Option<Delivered>>,
+    is_stuck: bool,
 }
 
 impl Producer {
     pub(crate) fn new(config: &ClientConfig, trouble: Trouble) -> KafkaResult<Self> {
         let (delivered, deliveries) = mpsc::sync_channel(DELIVERIES_AHEAD);
         let inner = ThreadedProducer::from_config_and_context(config, Context { delivered, trouble })?;
-        Ok(Self { deliveries, inner, sent: Vec::new() })
+        Ok(Self { deliveries, inner: Arc::new(inner), sent: Vec::new(), is_stuck: false })
     }
 
     pub(crate) fn init(&self, timeout: Duration) -> KafkaResult<()> {
@@ -165,13 +173,36 @@ impl Producer {
         self.sent.get(number).copied().flatten().map(|delivered| delivered.at_ms)
     }
 
+    /// Puts offsets into the transaction.
+    ///
+    /// librdkafka may never come back from this, whatever its time-out: it waits for the group's coordinator to
+    /// change its state, which a coordinator that has moved away does not do (librdkafka #5456, #5511). So the call
+    /// has a thread of its own, and one that stays away is left behind with the producer.
     pub(crate) fn send_offsets(
-        &self,
+        &mut self,
         offsets: &TopicPartitionList,
-        group: &ConsumerGroupMetadata,
+        group: &Arc<ConsumerGroupMetadata>,
         timeout: Duration,
     ) -> KafkaResult<()> {
-        self.inner.send_offsets_to_transaction(offsets, group, timeout)
+        let (inner, offsets, group) = (self.inner.clone(), offsets.clone(), group.clone());
+        let (done, outcome) = mpsc::sync_channel(1);
+        let call = move || {
+            // Nobody waits any more for one that comes back late.
+            done.send(inner.send_offsets_to_transaction(&offsets, &group, timeout)).unwrap_or_default();
+        };
+        if let Err(error) = thread::Builder::new().name("log offsets".to_owned()).spawn(call) {
+            tracing::error!(%error, "no thread to put offsets into a transaction with");
+            return Err(KafkaError::MessageProduction(RDKafkaErrorCode::Fail));
+        }
+        outcome.recv_timeout(timeout + CALL_MARGIN).unwrap_or_else(|_| {
+            self.is_stuck = true;
+            Err(KafkaError::MessageProduction(RDKafkaErrorCode::OperationTimedOut))
+        })
+    }
+
+    /// Whether a call has not come back: then nothing else may be asked of this producer.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck
     }
 
     /// The only time-out that leaves librdkafka's state in order is none.

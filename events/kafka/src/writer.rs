@@ -66,8 +66,8 @@ pub(crate) enum Job {
 const JOBS_MAX: usize = 64;
 /// Batches whose outcome is remembered.
 const REMEMBERED: usize = 256;
-/// How long taking the transactional id is tried.
-const INIT_WAIT: Duration = Duration::from_secs(60);
+/// How long taking the transactional id is tried before whoever waits is told.
+const INIT_WAIT: Duration = Duration::from_secs(20);
 /// The first try is short, each next one twice as long: librdkafka asks again after half a second when the
 /// transaction before is still being finished, a new producer asks at once.
 const INIT_TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -174,7 +174,11 @@ impl Writer {
         match self.init().and_then(|()| self.look(term)) {
             Ok(()) => None,
             Err(LogError::Fenced { .. }) => Some(CommitOutcome::Fenced),
-            Err(error) => Some(CommitOutcome::Resend { reason: error.to_string().into() }),
+            Err(error) => {
+                let reason: Arc<str> = error.to_string().into();
+                self.tell_trouble(&reason);
+                Some(CommitOutcome::Resend { reason })
+            }
         }
     }
 
@@ -184,7 +188,7 @@ impl Writer {
             reason = format!("{reason}; {OLD_BROKERS}").into();
         }
         tracing::warn!(partition = self.partition.0, %reason, action = ?failed.action, "a transaction failed");
-        self.common.trouble.set(Part::Partition(self.partition), Some(reason.clone()));
+        self.tell_trouble(&reason);
         match failed.action {
             Action::AbortAndReject => CommitOutcome::Rejected { event: failed.event, reason },
             Action::AbortAndRejoin => {
@@ -203,6 +207,13 @@ impl Writer {
                 self.term = None;
                 CommitOutcome::Fenced
             }
+        }
+    }
+
+    /// What goes wrong with a partition that was given away is no trouble of this process any more.
+    fn tell_trouble(&self, reason: &Arc<str>) {
+        if self.common.ownership.membership(self.partition).is_some() {
+            self.common.trouble.set(Part::Partition(self.partition), Some(reason.clone()));
         }
     }
 

@@ -1,6 +1,6 @@
 //! One transaction: events, forwards, dead letters, answers and the cursor, all or nothing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::{TopicPartitionList, error::KafkaError};
 use reenact_events::{Batch, Committed, Offset, Term, wire};
@@ -14,9 +14,10 @@ use crate::{
     record,
 };
 
-/// How long putting the cursor into the transaction may take, and how often it is tried.
+/// How long one try to put the cursor into the transaction may take.
 const OFFSETS_WAIT: Duration = Duration::from_secs(5);
-const OFFSETS_TRIES: u32 = 3;
+/// When a transaction is given up: the broker ends it after ten seconds, so more tries only keep its owner waiting.
+const TRANSACTION_TIME: Duration = Duration::from_secs(8);
 /// How often the end of a transaction is asked for before its outcome counts as unknown.
 const COMMIT_TRIES: u32 = 3;
 
@@ -63,8 +64,9 @@ impl Writer {
             return Err(Failed::with(Action::AbortAndResend, "there is no producer".to_owned()));
         };
         producer.begin().map_err(|error| Failed::at(Stage::Produce, &error))?;
+        let deadline = Instant::now() + TRANSACTION_TIME;
         let put = put(self, &mut producer).and_then(|value| {
-            let slow = send_offsets(&producer, &self.offsets(cursor, note)?, membership)?;
+            let slow = send_offsets(&mut producer, &self.offsets(cursor, note)?, membership, deadline)?;
             Ok((value, slow))
         });
         let (value, slow) = match put {
@@ -181,13 +183,17 @@ impl Writer {
 }
 
 /// Puts the cursor in; whether a request may still be on its way.
-fn send_offsets(producer: &Producer, offsets: &TopicPartitionList, membership: &Membership) -> Result<bool, Failed> {
+fn send_offsets(
+    producer: &mut Producer,
+    offsets: &TopicPartitionList,
+    membership: &Membership,
+    deadline: Instant,
+) -> Result<bool, Failed> {
     let mut slow = false;
-    for attempt in 1.. {
-        let Err(error) = producer.send_offsets(offsets, &membership.group, OFFSETS_WAIT) else { break };
+    while let Err(error) = producer.send_offsets(offsets, &membership.group, OFFSETS_WAIT) {
         let failed = Failed::at(Stage::Offsets, &error);
         slow |= failed.poisoned;
-        if failed.action != Action::Again || attempt == OFFSETS_TRIES {
+        if failed.action != Action::Again || Instant::now() > deadline {
             let action = if failed.action == Action::Again { Action::AbortAndResend } else { failed.action };
             return Err(Failed { action, poisoned: slow, ..failed });
         }
@@ -211,7 +217,7 @@ fn commit(producer: &Producer) -> Result<bool, Failed> {
 
 /// Ends a transaction that failed: the producer, if it is fit for another one.
 fn aborted(mut producer: Producer, failed: &Failed) -> Option<Producer> {
-    if failed.action == Action::Fenced {
+    if failed.action == Action::Fenced || producer.is_stuck() {
         return None;
     }
     // An abort while a record is on its way can end fatally (librdkafka #4849); its outcome does not matter.

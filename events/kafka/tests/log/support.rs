@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 pub(crate) const FIRST: PartitionId = PartitionId(0);
 /// Nothing here takes this long unless it is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster and the folder that it lives in.
 pub(crate) struct Own {
