@@ -22,6 +22,7 @@ const NEEDS: &[Need] = &[
     Need { package: "g++", probe: &["c++", "--version"] },
     Need { package: "make", probe: &["make", "--version"] },
     Need { package: "pkg-config", probe: &["pkg-config", "--version"] },
+    Need { package: "openssl", probe: &["openssl", "version"] },
     Need { package: "libssl-dev", probe: &["pkg-config", "--exists", "openssl"] },
     Need { package: "zlib1g-dev", probe: &["pkg-config", "--exists", "zlib"] },
 ];
