@@ -170,8 +170,12 @@ impl SessionWork {
         }
         match body {
             CommandBody::StartRun(start) => {
-                let start =
-                    Start { run_id: RunId::of_command(&id), user_id, start: *start, consumed: consumed.as_ref() };
+                let start = Start {
+                    run_id: RunId::of_command(&id, &start.session_id),
+                    user_id,
+                    start: *start,
+                    consumed: consumed.as_ref(),
+                };
                 let answer = self.start_run(&id, start).await?;
                 self.reply(reply, answer, consumed).await
             }

@@ -178,11 +178,25 @@ pub fn derived(kind: &str, parts: &[&str]) -> Uuid {
     Uuid::new_v5(&NAMESPACE, name.as_bytes())
 }
 
-impl RunId {
-    /// The run that a command starts.
+/// What the ids of commands begin with that are unique in the whole deployment because this program made them.
+const OWN: &str = "reenact:";
+
+impl CommandId {
+    /// The command that follows from a cause which is unique in the whole deployment.
     #[must_use]
-    pub fn of_command(command: &CommandId) -> Self {
-        Self::trusted(&derived("run", &[command.as_str()]).to_string())
+    pub fn own(cause: Uuid) -> Self {
+        Self::trusted(&format!("{OWN}{cause}"))
+    }
+}
+
+impl RunId {
+    /// The run that a command starts. What a publisher calls its command need be unique in the session only, so
+    /// the session is part of it; an id of our own names one run, whatever session a repeat names.
+    #[must_use]
+    pub fn of_command(command: &CommandId, session: &SessionId) -> Self {
+        let own = command.as_str().starts_with(OWN);
+        let parts = [session.as_str(), command.as_str()];
+        Self::trusted(&derived("run", if own { &parts[1..] } else { &parts }).to_string())
     }
 }
 

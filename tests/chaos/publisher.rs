@@ -14,7 +14,7 @@ use rdkafka::{
     config::FromClientConfigAndContext,
     producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
 };
-use reenact_events::{Answer, CommandId, RunId};
+use reenact_events::{Answer, CommandId, RunId, SessionId};
 use serde_json::json;
 
 use crate::{fleet::Fleet, topic};
@@ -59,7 +59,7 @@ impl Publisher {
         let value = command.to_string();
         self.producer.send(BaseRecord::to(&self.topic).key(session).payload(&value)).map_err(|(e, _)| e).expect("room");
         self.sent.push(id.to_owned());
-        RunId::of_command(&CommandId::trusted(id)).to_string()
+        RunId::of_command(&CommandId::trusted(id), &SessionId::trusted(session)).to_string()
     }
 
     /// Waits until all are on the brokers.

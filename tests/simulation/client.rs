@@ -73,7 +73,7 @@ impl Client {
 
     async fn start_a_run(&self, node: &NodeHandle, number: u64) {
         let command = self.start(number);
-        let run = RunId::of_command(&command.id);
+        let run = RunId::of_command(&command.id, command.body.session_id().expect("names its session"));
         let session = command.body.session_id().expect("names its session").clone();
         for _ in 0..50 {
             match node.submit(command.clone()).await {
@@ -95,7 +95,7 @@ impl Client {
 
     async fn publish(&self, number: u64) {
         let command = self.start(number);
-        let run = RunId::of_command(&command.id);
+        let run = RunId::of_command(&command.id, command.body.session_id().expect("names its session"));
         let stream = command.stream().expect("names its session");
         let partition = stream.partition_of(self.log.partitions());
         // Published twice: the second has no effect.

@@ -58,6 +58,8 @@ impl Publisher {
     async fn start(&self, number: u64) {
         let session_id = SessionId::trusted(&format!("s{}", self.dice.below(4)));
         let long = self.dice.hits(150);
+        let id = CommandId::trusted(&format!("published-{number}"));
+        let run = RunId::of_command(&id, &session_id);
         let start = StartRun {
             session_id,
             agent: AgentRef::Named(AgentId::trusted(if self.dice.hits(100) { "nobody" } else { "simulated" })),
@@ -68,8 +70,6 @@ impl Publisher {
             stream: false,
             background: true,
         };
-        let id = CommandId::trusted(&format!("published-{number}"));
-        let run = RunId::of_command(&id);
         let body = CommandBody::StartRun(Box::new(start));
         for copy in 0..1 + self.dice.below(3) {
             self.send(Command::new(id.clone(), None, body.clone()), Some(run.clone()), copy).await;

@@ -203,7 +203,7 @@ impl Scene {
             life: 0,
         };
         let command = Self::start();
-        let run = RunId::of_command(&command.id);
+        let run = RunId::of_command(&command.id, command.body.session_id().expect("names its session"));
         // The client asks until it is answered, in every life: a repeat has no further effect.
         while node.submit(command.clone()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -312,7 +312,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
             command.id = CommandId::trusted(session);
             let CommandBody::StartRun(start) = &mut command.body else { unreachable!("a start") };
             start.session_id = SessionId::trusted(session);
-            wanted.push(RunId::of_command(&command.id));
+            wanted.push(RunId::of_command(&command.id, command.body.session_id().expect("names its session")));
             while node.submit(command.clone()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -98,7 +98,7 @@ pub(crate) struct Identity {
 pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, ConnectError> {
     options.check()?;
     let config = options.client();
-    let settings = |error: KafkaError| ConnectError::Settings { reason: error.to_string() };
+    let settings = |error: KafkaError| ConnectError::Settings { reason: without_values(&error) };
     let admin: AdminClient<DefaultClientContext> =
         AdminClient::from_config_and_context(&config, DefaultClientContext).map_err(settings)?;
     let context = Plain { trouble: trouble.clone() };
@@ -290,5 +290,15 @@ impl Session<'_> {
         let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
         producer.send(Outgoing { topic, partition: Some(0), key, value, headers: None })?;
         producer.drain()
+    }
+}
+
+/// What is wrong with a property, without its value, which may be a secret: librdkafka's own words repeat it.
+fn without_values(error: &KafkaError) -> String {
+    match error {
+        KafkaError::ClientConfig(_, _, name, _) => {
+            format!("`{name}` is not a property of this build of librdkafka, or its value is not one that it takes")
+        }
+        other => other.to_string(),
     }
 }

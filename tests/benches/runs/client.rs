@@ -42,7 +42,7 @@ impl<'a> Client<'a> {
 
     /// Does a run from its start to its end.
     pub(crate) async fn run(&self, session: &str, number: usize, message: &str) {
-        let run = RunId::of_command(&command_id(session, number));
+        let run = RunId::of_command(&command_id(session, number), &SessionId::trusted(session));
         let mut frames = self.deployment.node.live().subscribe(&run);
         self.begin(session, number, message).await;
         loop {

@@ -55,7 +55,7 @@ impl Key {
     /// The command that this key stands for.
     #[must_use]
     pub fn command_id(&self) -> CommandId {
-        CommandId::trusted(&derived("idempotency-command", &[&self.user, &self.key]).to_string())
+        CommandId::own(derived("idempotency-command", &[&self.user, &self.key]))
     }
 
     /// The session of a run that names none.

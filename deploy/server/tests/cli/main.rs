@@ -160,7 +160,7 @@ fn what_cannot_be_done_is_told_with_its_remedy_and_exit_status() {
         (1, vec!["serve", "--listen", "0.0.0.0:0"], "--allow-unauthenticated"),
         (1, vec!["serve", "--agents", "nowhere"], "nowhere"),
         (1, vec!["serve", "--auth", "jwt"], "not in this version"),
-        (1, vec!["serve", "--log", "kafka://localhost:9092"], "--log embedded"),
+        (1, vec!["serve", "--database", "postgres://localhost/x"], "--database sqlite"),
         (2, vec!["serve", "--listen", "here"], "127.0.0.1:7777"),
         (2, vec!["serve", "--nonsense"], "--nonsense"),
         (2, vec!["runs", "continue", "r"], "--retry"),

@@ -149,7 +149,7 @@ impl Request {
             stream: wish.stream,
             background: wish.background,
         };
-        Ok(Self { run_id: RunId::of_command(&command_id), command_id, agent, start })
+        Ok(Self { run_id: RunId::of_command(&command_id, &start.session_id), command_id, agent, start })
     }
 }
 
