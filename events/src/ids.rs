@@ -291,6 +291,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_publishers_id_names_a_run_of_its_session_and_an_own_id_one_run_everywhere() {
+        let (one, two) = (SessionId::trusted("one"), SessionId::trusted("two"));
+        let published = CommandId::trusted("order-17");
+        assert_ne!(RunId::of_command(&published, &one), RunId::of_command(&published, &two));
+        assert_eq!(RunId::of_command(&published, &one), RunId::of_command(&published, &one));
+        let own = CommandId::own(derived("test", &["key"]));
+        assert_eq!(RunId::of_command(&own, &one), RunId::of_command(&own, &two));
+    }
+
+    #[test]
     fn partitions_follow_the_java_client() {
         // Values from Kafka's own UtilsTest.testMurmur2.
         for (text, hash) in
