@@ -11,7 +11,7 @@
 //!
 //! Both ways go piece by piece, so that neither side ever holds more than some entries in memory.
 //!
-//! Reading order: [`header`], [`write`], [`read`], [`shelf`].
+//! Reading order: [`mod@header`], [`mod@write`], [`mod@read`], [`mod@shelf`].
 
 pub mod header;
 pub mod read;
