@@ -252,7 +252,8 @@ impl Shared {
         let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
         let joining = places.joining.then(|| "joining: the log has not said yet what this node may own".to_owned());
-        let reasons = closing.into_iter().chain(joining).chain(troubles).collect();
+        let log = self.tools.log.trouble().map(|what| format!("the log cannot be used: {what}"));
+        let reasons = closing.into_iter().chain(joining).chain(log).chain(troubles).collect();
         Readiness { reasons, damage: places.damage.clone() }
     }
 

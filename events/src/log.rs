@@ -289,6 +289,11 @@ pub trait EventLog: Send + Sync {
     /// The answers that are committed from now on, whoever they are for, for ever.
     fn answers(&self) -> BoxStream<'static, Result<Answer, LogError>>;
 
+    /// Why the log cannot be used at present, if that is known without asking it: for readiness.
+    fn trouble(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// Whether other processes own partitions of this log too. Then commands for their partitions go through
     /// the log, and so do the answers.
     fn is_shared(&self) -> bool {

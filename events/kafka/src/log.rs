@@ -88,13 +88,6 @@ impl KafkaLog {
         Ok(Self { inner: Arc::new(Inner { common, writers, group, publisher, _watched: watched }) })
     }
 
-    /// Why the log cannot be used at present, if it cannot: for readiness. It is noticed within seconds that the
-    /// brokers went away, and that they came back.
-    #[must_use]
-    pub fn trouble(&self) -> Option<Arc<str>> {
-        self.common().trouble.get()
-    }
-
     fn common(&self) -> &Common {
         &self.inner.common
     }
@@ -213,6 +206,11 @@ impl EventLog for KafkaLog {
             .await
         }
         .boxed()
+    }
+
+    /// That the brokers went away, and that they came back, is noticed within seconds.
+    fn trouble(&self) -> Option<Arc<str>> {
+        self.common().trouble.get()
     }
 
     fn is_shared(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path, process::Command, sync::OnceLock};
 
+use reenact_events::EventLog;
 use reenact_kafka::{ConnectError, Options};
 use reenact_kafka_rig::Cluster;
 use tempfile::TempDir;
