@@ -87,12 +87,68 @@ pub struct Readiness {
     pub reasons: Vec<String>,
     /// What is stored and cannot be read, if that is why: waiting does not help.
     pub damage: Option<String>,
+    /// Partitions that it owns and has not restored yet.
+    pub restoring: Vec<PartitionId>,
+    /// Whether it answers all the same. A partition that is not served here holds up its own commands only, and
+    /// they wait in the log for whoever serves it.
+    pub answers: bool,
 }
 
 impl Readiness {
-    /// It has restored and owns what it should.
+    /// From what holds up everything, which partitions failed and which are on their way. Where other nodes own
+    /// partitions too, a partition moves whenever one of them comes or goes, and that is no reason against a node.
+    pub(crate) fn of(
+        general: Vec<String>,
+        failed: Vec<String>,
+        restoring: Vec<PartitionId>,
+        damage: Option<String>,
+        is_shared: bool,
+    ) -> Self {
+        let awaited = restoring.iter().filter(|_| !is_shared).map(|number| format!("partition {number}: restoring"));
+        let partitions: Vec<_> = failed.into_iter().chain(awaited).collect();
+        let answers = general.is_empty() && (is_shared || partitions.is_empty());
+        Self { reasons: general.into_iter().chain(partitions).collect(), damage, restoring, answers }
+    }
+
+    /// It does what it should.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.reasons.is_empty()
+    }
+
+    /// It is ready, and nothing that it owns waits to be restored.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_ready() && self.restoring.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readiness(general: &[&str], failed: &[&str], restoring: &[PartitionId], is_shared: bool) -> Readiness {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Readiness::of(owned(general), owned(failed), restoring.to_vec(), None, is_shared)
+    }
+
+    #[test]
+    fn a_partition_that_comes_from_another_node_is_no_reason_against_a_node() {
+        let restoring = readiness(&[], &[], &[PartitionId(0)], true);
+        assert!(restoring.answers && restoring.is_ready() && !restoring.is_settled());
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_served_is_a_reason_and_keeps_nobody_from_asking_for_others() {
+        let failed = readiness(&[], &["partition 0: its log has lost events"], &[], true);
+        assert!(failed.answers && !failed.is_ready());
+        assert!(!readiness(&["joining"], &[], &[], true).answers);
+    }
+
+    #[test]
+    fn a_node_that_owns_all_answers_when_it_has_restored_all() {
+        let restoring = readiness(&[], &[], &[PartitionId(0)], false);
+        assert!(!restoring.answers && !restoring.is_ready());
+        assert!(readiness(&[], &[], &[], false).answers);
     }
 }

@@ -111,7 +111,8 @@ pub struct Shared {
 struct Places {
     actors: BTreeMap<PartitionId, ActorRef<PartitionMessage>>,
     states: BTreeMap<PartitionId, Arc<States>>,
-    troubles: BTreeMap<PartitionId, String>,
+    /// What is not as it should be; `None` while it is only on its way.
+    troubles: BTreeMap<PartitionId, Option<String>>,
     damage: Option<String>,
     /// The log has not said yet what this node may own.
     joining: bool,
@@ -126,7 +127,7 @@ impl Shared {
         if !places.joining {
             // It is to own all of them.
             let all = (0..tools.log.partitions()).map(PartitionId);
-            places.troubles.extend(all.map(|partition| (partition, "restoring".to_owned())));
+            places.troubles.extend(all.map(|partition| (partition, None)));
         }
         // No two lives of one node begin in the same millisecond.
         let incarnation = ids::derived("incarnation", &[settings.node.as_str(), &tools.clock.now().0.to_string()]);
@@ -186,14 +187,14 @@ impl Shared {
         let mut places = self.places();
         places.actors.remove(&partition);
         places.states.remove(&partition);
-        places.troubles.insert(partition, why);
+        places.troubles.insert(partition, Some(why));
         drop(places);
         self.admission().forget(partition);
     }
 
-    /// The partition is being claimed and folded.
+    /// The partition is being claimed and folded. What kept it from that before still stands until it succeeds.
     pub fn restoring(&self, partition: PartitionId) {
-        self.places().troubles.insert(partition, "restoring".to_owned());
+        self.places().troubles.entry(partition).or_default();
     }
 
     /// The partition is on its way to another node: nothing is asked of it any more.
@@ -227,7 +228,7 @@ impl Shared {
         let mut places = self.places();
         match what {
             // One that is not served any more has no trouble of its own.
-            Some(what) if places.actors.contains_key(&partition) => places.troubles.insert(partition, what),
+            Some(_) if places.actors.contains_key(&partition) => places.troubles.insert(partition, what),
             None if places.actors.contains_key(&partition) => places.troubles.remove(&partition),
             Some(_) | None => None,
         };
@@ -249,12 +250,15 @@ impl Shared {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         let places = self.places();
-        let troubles = places.troubles.iter().map(|(partition, what)| format!("partition {partition}: {what}"));
+        let failed = places.troubles.iter().filter_map(|(partition, what)| Some((partition, what.as_ref()?)));
+        let failed = failed.map(|(partition, what)| format!("partition {partition}: {what}")).collect();
+        let restoring = places.troubles.iter().filter(|(_, what)| what.is_none()).map(|(partition, _)| *partition);
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
         let joining = places.joining.then(|| "joining: the log has not said yet what this node may own".to_owned());
         let log = self.tools.log.trouble().map(|what| format!("the log cannot be used: {what}"));
-        let reasons = closing.into_iter().chain(joining).chain(log).chain(troubles).collect();
-        Readiness { reasons, damage: places.damage.clone() }
+        let general = closing.into_iter().chain(joining).chain(log).collect();
+        let is_shared = self.tools.log.is_shared();
+        Readiness::of(general, failed, restoring.collect(), places.damage.clone(), is_shared)
     }
 
     /// The session of a run, if the run is of a partition that is served here.

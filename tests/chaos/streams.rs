@@ -36,6 +36,7 @@ async fn a_stream_through_another_node_goes_on_after_the_owners_death_and_voids_
     for node in ["a", "b"] {
         fleet.start(node).await;
     }
+    fleet.is_balanced().await;
     let owner = fleet.owner("session").await;
     let other = fleet.others(&owner).remove(0);
     let form = Form::new().text("message", "say").text("session_id", "session").text("background", "true");

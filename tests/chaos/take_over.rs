@@ -45,6 +45,7 @@ impl Scene {
         let mut fleet = Fleet::new(&turn, name).agent(AGENT, &work.toml());
         fleet.start("a").await;
         fleet.start("b").await;
+        fleet.is_balanced().await;
         let owner = fleet.owner("session").await;
         let run = fleet.front.begin(0, AGENT, "session", "go on", "key").await;
         work.ledger.wait_for(2).await;

@@ -385,9 +385,10 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_secs(1 << round.min(7))).await;
         }
-        let reasons: Vec<_> = self.members.iter().flat_map(|member| member.node.readiness().reasons).collect();
-        if !reasons.is_empty() {
-            return Err(format!("nodes are not ready at rest: {reasons:?}"));
+        let readiness = self.members.iter().map(|member| member.node.readiness());
+        let unsettled: Vec<_> = readiness.filter(|readiness| !readiness.is_settled()).collect();
+        if !unsettled.is_empty() {
+            return Err(format!("nodes are not ready at rest: {unsettled:?}"));
         }
         for member in std::mem::take(&mut self.members) {
             member.node.shutdown(Duration::from_secs(1)).await;

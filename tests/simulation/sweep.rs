@@ -320,7 +320,7 @@ fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
         while !check::open_runs(&scene.log).is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(node.readiness().is_ready());
+        assert!(node.readiness().is_settled());
     });
     let ends: BTreeMap<String, RunEvent> = scene
         .log

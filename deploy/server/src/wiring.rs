@@ -235,8 +235,13 @@ async fn damage(node: &Node, follow: &mut JoinSet<ViewError>) -> String {
 
 /// Waits until the node owns its partitions and reads see everything that was in the log by then.
 async fn caught_up(app: &App, node: &Node, views: &Views, log: &dyn EventLog) -> anyhow::Result<()> {
-    while !node.readiness().is_ready() {
-        app.stage(&node.readiness().reasons.join("; "));
+    loop {
+        let readiness = node.readiness();
+        if readiness.is_settled() {
+            break;
+        }
+        let restoring = readiness.restoring.iter().map(|partition| format!("partition {partition} is being restored"));
+        app.stage(&readiness.reasons.iter().cloned().chain(restoring).collect::<Vec<_>>().join("; "));
         tokio::time::sleep(POLL).await;
     }
     for partition in (0..log.partitions()).map(PartitionId) {

@@ -71,7 +71,7 @@ impl Deployment {
         };
         let settings = Settings { concurrency_max: 0, queue_depth_max: 0, idle_ms, ..Settings::of(bench()) };
         let node = NodeHandle::start(tools, settings).await.expect("a node");
-        while !node.readiness().is_ready() {
+        while !node.readiness().is_settled() {
             tokio::time::sleep(POLL).await;
         }
         let deployment = Self { node, counts, views, follow };

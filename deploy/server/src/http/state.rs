@@ -252,11 +252,11 @@ impl FromRequestParts<App> for Ready {
 
     async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let services = app.services()?;
-        let reasons = services.node.readiness().reasons;
-        if reasons.is_empty() || app.is_leaving() {
+        let readiness = services.node.readiness();
+        if readiness.answers || app.is_leaving() {
             // On the way out reads are still answered; the node itself refuses commands.
             return Ok(Self(services));
         }
-        Err(ApiError::unavailable(format!("not ready: {}", reasons.join("; ")), 1).named("not_ready"))
+        Err(ApiError::unavailable(format!("not ready: {}", readiness.reasons.join("; ")), 1).named("not_ready"))
     }
 }
