@@ -132,7 +132,12 @@ impl Actor for SessionActor {
             }
             let failed = work.runs.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
             let Some(run) = failed.map(|(run, _)| run.clone()) else { return Ok(()) };
-            tracing::error!(%run, %error, "a run's actor failed, it is restarted from state");
+            if error.is::<ProposeError>() {
+                // The partition goes to another node, or is restored here: the run goes on there, from the log.
+                tracing::info!(%run, %error, "a run's actor has ended with its partition");
+            } else {
+                tracing::error!(%run, %error, "a run's actor failed, it is restarted from state");
+            }
             work.restart_later(run);
         }
         Ok(())

@@ -285,7 +285,11 @@ impl Actor for PartitionActor {
             }
             let failed = state.sessions.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
             let Some(session) = failed.map(|(session, _)| session.clone()) else { return Ok(()) };
-            tracing::error!(%session, %error, "a session's actor failed, it is restarted from state");
+            if error.is::<ProposeError>() {
+                tracing::info!(%session, %error, "a session's actor has ended with its partition");
+            } else {
+                tracing::error!(%session, %error, "a session's actor failed, it is restarted from state");
+            }
             state.sessions.remove(&session);
             state.held.entry(session.clone()).or_default();
             state.after.push_back((state.proposed, After::Restart(session)));

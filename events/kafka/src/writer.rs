@@ -187,7 +187,13 @@ impl Writer {
         if failed.action == Action::AbortAndRejoin && self.common.options.is_new_protocol() {
             reason = format!("{reason}; {OLD_BROKERS}").into();
         }
-        tracing::warn!(partition = self.partition.0, %reason, action = ?failed.action, "a transaction failed");
+        let (partition, is_new) = (self.partition.0, self.common.options.is_new_protocol());
+        if failed.action == Action::AbortAndRejoin && !is_new {
+            // Every rebalance meets what is in flight; nothing is lost.
+            tracing::info!(partition, %reason, "the group has rebalanced meanwhile: the batch waits for the new members");
+        } else {
+            tracing::warn!(partition, %reason, action = ?failed.action, "a transaction failed");
+        }
         self.tell_trouble(&reason);
         match failed.action {
             Action::AbortAndReject => CommitOutcome::Rejected { event: failed.event, reason },
