@@ -7,6 +7,7 @@
 
 mod commands;
 mod deployment;
+mod doctor;
 mod examples;
 mod history;
 mod poison;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -25,7 +26,8 @@ use crate::{
     client::{Plain, Trouble},
     producer::{Outgoing, Producer},
     reader::{self, ASK, Consuming},
-    topics::{Partitions, Wanted, replication_fault},
+    survey::{Found, Survey},
+    topics::{Partitions, Wanted, prefix_fault},
 };
 
 /// What stands before the log's id in the key of the first record of the owners' topic.
@@ -62,6 +64,37 @@ pub enum ConnectError {
         /// What is wrong, one sentence for each setting.
         faults: Vec<String>,
     },
+    /// The topics could not have these names.
+    #[error("the topics cannot begin with `{prefix}`: {reason}; choose another `--topic-prefix`")]
+    Prefix {
+        /// What they should begin with.
+        prefix: String,
+        /// Which rule it breaks.
+        reason: String,
+    },
+    /// The log has another number of partitions than was asked for.
+    #[error(
+        "topic `{topic}` has {has} partitions and `--kafka-partitions {wanted}` asks for another number: it stays for \
+         the log's whole life, so leave the option out, or name another `--topic-prefix` for a new log"
+    )]
+    Partitions {
+        /// Which topic.
+        topic: String,
+        /// How many it has.
+        has: u32,
+        /// How many were asked for.
+        wanted: u32,
+    },
+    /// Another process of the deployment has this node's name.
+    #[error(
+        "node `{node}` is in the deployment already, at `{host}`: stop that one, or give this one another `--node`"
+    )]
+    NameTaken {
+        /// The name.
+        node: Arc<str>,
+        /// Where the other one is.
+        host: String,
+    },
     /// There is no such log.
     #[error("there is no topic `{topic}` at `{brokers}`: is the prefix right? `reenact serve` makes the topics")]
     Missing {
@@ -94,34 +127,51 @@ pub(crate) struct Identity {
     pub(crate) partitions: u32,
 }
 
-/// Makes the topics that are missing, checks them all, and finds the log's name.
+/// Checks the topics that are there, makes those that are missing, and finds the log's name.
 pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, ConnectError> {
-    options.check()?;
-    let config = options.client();
-    let settings = |error: KafkaError| ConnectError::Settings { reason: without_values(&error) };
-    let admin: AdminClient<DefaultClientContext> =
-        AdminClient::from_config_and_context(&config, DefaultClientContext).map_err(settings)?;
-    let context = Plain { trouble: trouble.clone() };
-    let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context).map_err(settings)?;
-    // What the others are told is checked now, and not when they are needed.
-    Consuming::from_config_and_context(&options.member(), Plain { trouble: trouble.clone() }).map_err(settings)?;
-    Producer::new(&options.owner(&options.prefix), trouble.clone()).map_err(settings)?;
-    let session = Session { options, trouble, admin, consumer };
-    session.create_missing()?;
-    let partitions = session.check()?;
+    let session = Session::open(options, trouble)?;
+    let (topics, mut survey) = (options.topics(), session.survey()?);
+    // Everything that is there must be right before anything is made: a refused start leaves nothing behind.
+    survey.refusal(options).map_or(Ok(()), Err)?;
+    let missing = survey.missing(&topics);
+    if !missing.is_empty() {
+        session.create(&survey, &missing)?;
+        survey = session.survey()?;
+        survey.refusal(options).map_or(Ok(()), Err)?;
+    }
+    let not_there = || ConnectError::Missing { topic: topics.events.clone(), brokers: options.brokers.clone() };
+    let partitions = survey.partitions(&topics).ok_or_else(not_there)?;
     let log_id = session.log_id()?;
     Ok(Identity { log_id, partitions })
 }
 
-struct Session<'a> {
-    options: &'a Options,
+/// What the cluster is asked through.
+pub(crate) struct Session<'a> {
+    pub(crate) options: &'a Options,
     trouble: &'a Trouble,
-    admin: AdminClient<DefaultClientContext>,
-    consumer: Consuming,
+    pub(crate) admin: AdminClient<DefaultClientContext>,
+    pub(crate) consumer: Consuming,
 }
 
-impl Session<'_> {
-    fn unavailable(&self, what: &str, error: &KafkaError) -> ConnectError {
+impl<'a> Session<'a> {
+    /// Refuses options that nobody can work with; asks nobody yet.
+    pub(crate) fn open(options: &'a Options, trouble: &'a Trouble) -> Result<Self, ConnectError> {
+        options.check()?;
+        if let Some(reason) = prefix_fault(&options.prefix) {
+            return Err(ConnectError::Prefix { prefix: options.prefix.clone(), reason });
+        }
+        let settings = |error: KafkaError| ConnectError::Settings { reason: without_values(&error) };
+        let admin: AdminClient<DefaultClientContext> =
+            AdminClient::from_config_and_context(&options.client(), DefaultClientContext).map_err(settings)?;
+        let context = Plain { trouble: trouble.clone() };
+        let consumer: Consuming = Consuming::from_config_and_context(&options.reader(), context).map_err(settings)?;
+        // What the others are told is checked now, and not when they are needed.
+        Consuming::from_config_and_context(&options.member(), Plain { trouble: trouble.clone() }).map_err(settings)?;
+        Producer::new(&options.owner(&options.prefix), trouble.clone()).map_err(settings)?;
+        Ok(Self { options, trouble, admin, consumer })
+    }
+
+    pub(crate) fn unavailable(&self, what: &str, error: &KafkaError) -> ConnectError {
         reader::hear(&self.consumer);
         // The client's own words (wrong credentials, refused connections) say more than the call's time-out.
         let noted = self.trouble.words().map(|noted| format!(" ({noted})")).unwrap_or_default();
@@ -129,42 +179,62 @@ impl Session<'_> {
         ConnectError::Unavailable { brokers: self.options.brokers.clone(), reason }
     }
 
-    fn metadata(&self) -> Result<Metadata, ConnectError> {
+    pub(crate) fn metadata(&self) -> Result<Metadata, ConnectError> {
         self.consumer.fetch_metadata(None, ASK).map_err(|error| self.unavailable("it was not reached", &error))
     }
 
-    fn create_missing(&self) -> Result<(), ConnectError> {
+    /// Looks at the deployment's topics.
+    pub(crate) fn survey(&self) -> Result<Survey, ConnectError> {
         let (metadata, topics) = (self.metadata()?, self.options.topics());
-        let known: BTreeMap<&str, usize> =
-            metadata.topics().iter().map(|topic| (topic.name(), topic.partitions().len())).collect();
-        let missing: Vec<Wanted<'_>> =
-            topics.wanted().into_iter().filter(|wanted| !known.contains_key(wanted.name)).collect();
-        if missing.is_empty() {
-            return Ok(());
+        let known = |name: &str| metadata.topics().iter().find(|topic| topic.name() == name);
+        let there: Vec<_> = topics.wanted().iter().filter_map(|wanted| known(wanted.name)).collect();
+        let mut survey = Survey { found: BTreeMap::new(), brokers: metadata.brokers().len() };
+        if there.is_empty() {
+            return Ok(survey);
+        }
+        let names: Vec<_> = there.iter().map(|topic| topic.name()).collect();
+        for (topic, described) in there.into_iter().zip(self.settings(&names)?) {
+            let replicas = topic.partitions().iter().map(|partition| partition.replicas().len()).min();
+            let settings = described.entries.into_iter().map(|entry| (entry.name, entry.value.unwrap_or_default()));
+            let (partitions, replicas) = (topic.partitions().len(), replicas.unwrap_or_default());
+            survey.found.insert(topic.name().to_owned(), Found { partitions, replicas, settings: settings.collect() });
         }
         if !self.options.create {
+        Ok(survey)
+    }
+
+    /// Makes topics, and waits until they are there.
+    fn create(&self, survey: &Survey, missing: &[Wanted<'_>]) -> Result<(), ConnectError> {
             let topic = missing.first().map(|wanted| wanted.name.to_owned()).unwrap_or_default();
             return Err(ConnectError::Missing { topic, brokers: self.options.brokers.clone() });
         }
-        // Topics that are half there are a log that somebody has taken a part of: it is not made whole again.
-        if known.contains_key(topics.owners.as_str()) && missing.iter().any(|wanted| wanted.name == topics.events) {
-            let reason = format!("it is gone, and topic `{}` is there: restore it, or delete both", topics.owners);
-            return Err(ConnectError::Foreign { topic: topics.events, reason });
-        }
-        let brokers = i32::try_from(metadata.brokers().len()).unwrap_or(i32::MAX);
-        let replicas = self.options.replication.map_or_else(|| brokers.clamp(1, 3), i32::from);
-        let in_sync = if replicas >= 3 { "2" } else { "1" };
-        if brokers == 1 {
+        if survey.brokers == 1 {
             tracing::warn!("ONE BROKER: what it loses is lost; three brokers keep everything when one dies");
         }
-        let partitions = i32::try_from(self.options.partitions).unwrap_or(i32::MAX);
+        let asking = AdminOptions::new().operation_timeout(Some(APPEAR_WAIT)).request_timeout(Some(APPEAR_WAIT));
+        self.ask_to_create(survey, missing, &asking)?;
+        let deadline = Instant::now() + APPEAR_WAIT;
+        while Instant::now() < deadline && !self.all_are_there(missing)? {
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ask_to_create(
+        &self,
+        survey: &Survey,
+        missing: &[Wanted<'_>],
+        asking: &AdminOptions,
+    ) -> Result<(), ConnectError> {
+        let brokers = i32::try_from(survey.brokers).unwrap_or(i32::MAX);
+        let replicas = self.options.replication.map_or_else(|| brokers.clamp(1, 3), i32::from);
+        let in_sync = if replicas >= 3 { "2" } else { "1" };
+        let of_log = survey.partitions(&self.options.topics()).unwrap_or(self.options.partitions);
         let created: Vec<NewTopic<'_>> = missing
             .iter()
             .map(|wanted| {
                 let partitions = match wanted.partitions {
-                    Partitions::AsTheLog => {
-                        known.get(topics.commands.as_str()).map_or(partitions, |known| *known as i32)
-                    }
+                    Partitions::AsTheLog => i32::try_from(of_log).unwrap_or(i32::MAX),
                     Partitions::Few(few) => few,
                 };
                 let topic = NewTopic::new(wanted.name, partitions, TopicReplication::Fixed(replicas));
@@ -172,8 +242,7 @@ impl Session<'_> {
                 wanted.settings.iter().fold(topic, |topic, setting| topic.set(setting.name, setting.created))
             })
             .collect();
-        let options = AdminOptions::new().operation_timeout(Some(APPEAR_WAIT)).request_timeout(Some(APPEAR_WAIT));
-        let results = block_on(self.admin.create_topics(&created, &options));
+        let results = block_on(self.admin.create_topics(&created, asking));
         for result in results.map_err(|error| self.unavailable("the topics cannot be created", &error))? {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
@@ -182,10 +251,6 @@ impl Session<'_> {
                     return Err(self.unavailable(&what, &KafkaError::AdminOp(code)));
                 }
             }
-        }
-        let deadline = Instant::now() + APPEAR_WAIT;
-        while Instant::now() < deadline && !self.all_are_there(&missing)? {
-            thread::sleep(POLL);
         }
         Ok(())
     }
@@ -202,8 +267,8 @@ impl Session<'_> {
     }
 
     /// The topics' settings, once every broker knows them: one that does not yet answers with none.
-    fn settings(&self, wanted: &[Wanted<'_>]) -> Result<Vec<ConfigResource>, ConnectError> {
-        let specifiers: Vec<_> = wanted.iter().map(|wanted| ResourceSpecifier::Topic(wanted.name)).collect();
+    fn settings(&self, names: &[&str]) -> Result<Vec<ConfigResource>, ConnectError> {
+        let specifiers: Vec<_> = names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
         let (deadline, asking) = (Instant::now() + APPEAR_WAIT, AdminOptions::new().request_timeout(Some(ASK)));
         loop {
             let described = block_on(self.admin.describe_configs(&specifiers, &asking));
@@ -226,39 +291,6 @@ impl Session<'_> {
                 }
             }
         }
-    }
-
-    /// Refuses topics on which the guarantees do not hold; how many partitions the log has.
-    fn check(&self) -> Result<u32, ConnectError> {
-        let (metadata, topics) = (self.metadata()?, self.options.topics());
-        let wanted = topics.wanted();
-        let described = self.settings(&wanted)?;
-        let (mut faults, mut counts) = (Vec::new(), BTreeMap::new());
-        for (wanted, described) in wanted.iter().zip(described) {
-            let value = |name: &str| described.get(name).and_then(|entry| entry.value.clone()).unwrap_or_default();
-            faults
-                .extend(wanted.settings.iter().filter_map(|setting| setting.fault(wanted.name, &value(setting.name))));
-            let topic = metadata.topics().iter().find(|topic| topic.name() == wanted.name);
-            let partitions = topic.map(|topic| topic.partitions()).unwrap_or_default();
-            counts.insert(wanted.name, partitions.len());
-            let replicas = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or_default();
-            let in_sync = value("min.insync.replicas").parse().unwrap_or_default();
-            if wanted.keeps {
-                faults.extend(replication_fault(wanted.name, replicas, in_sync, metadata.brokers().len()));
-            }
-        }
-        let (commands, events) = (counts[topics.commands.as_str()], counts[topics.events.as_str()]);
-        if commands != events {
-            faults.push(format!(
-                "topic `{}` has {commands} partitions and `{}` has {events}: they must have the same number for the \
-                 log's whole life",
-                topics.commands, topics.events
-            ));
-        }
-        if !faults.is_empty() {
-            return Err(ConnectError::UnsafeTopics { faults });
-        }
-        Ok(u32::try_from(events).unwrap_or(u32::MAX))
     }
 
     /// The name of the log: the first record of the owners' topic. When two processes make the log at once,

@@ -23,6 +23,7 @@
 mod answers;
 mod client;
 mod connect;
+mod examine;
 mod failure;
 mod group;
 mod letters;
@@ -33,11 +34,13 @@ mod ownership;
 mod producer;
 mod reader;
 mod record;
+mod survey;
 mod topics;
 mod watch;
 mod writer;
 
 pub use connect::ConnectError;
+pub use examine::{Finding, Verdict, examine};
 pub use letters::{Letter, letters, redrive};
 pub use live::KafkaLive;
 pub use log::KafkaLog;

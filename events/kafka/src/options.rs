@@ -22,6 +22,8 @@ pub struct Options {
     pub partitions: u32,
     /// Replicas of topics that are created now; `None` is three, or as many as there are brokers.
     pub replication: Option<u16>,
+    /// That number was asked for: a log that has another one is refused.
+    pub exact_partitions: bool,
     /// librdkafka properties that are passed through (TLS, SASL, time-outs).
     pub properties: BTreeMap<String, String>,
     /// Stamps claims.
@@ -78,6 +80,7 @@ impl Options {
             replication: None,
             properties: BTreeMap::new(),
             clock,
+            exact_partitions: false,
             clock_skew_max_ms: None,
         }
     }

@@ -100,6 +100,8 @@ const fn made(name: &'static str, created: &'static str) -> Setting {
     Setting { name, created, required: None }
 }
 
+/// The longest name that Kafka gives a topic.
+const NAME_BYTES_MAX: usize = 249;
 const EVENT_RECORD_BYTES: i64 = 640 * 1024;
 const DAY_MS: i64 = 86_400_000;
 
@@ -157,6 +159,22 @@ impl Setting {
     }
 }
 
+/// What is wrong with names that begin so, if anything is. Kafka's rules: a name is also a folder's.
+pub(crate) fn prefix_fault(prefix: &str) -> Option<String> {
+    let is_legal = |character: &char| character.is_ascii_alphanumeric() || ".-_".contains(*character);
+    if let Some(character) = prefix.chars().find(|character| !is_legal(character)) {
+        let escaped = character.escape_debug();
+        return Some(format!("`{escaped}` is none of the letters `a`-`z`, `A`-`Z`, the digits, `.`, `_` and `-`"));
+    }
+    let topics = Topics::new(prefix);
+    let longest = topics.wanted().iter().map(|wanted| wanted.name.len()).max().unwrap_or_default();
+    let over = longest.saturating_sub(NAME_BYTES_MAX);
+    (over > 0).then(|| {
+        let most = prefix.len().saturating_sub(over);
+        format!("it has {} characters, and a topic's name has room for {most}", prefix.len())
+    })
+}
+
 /// What is wrong with a topic's replicas on a cluster of so many brokers, if anything is. A cluster of one
 /// broker can have no second replica.
 pub(crate) fn replication_fault(topic: &str, replicas: usize, in_sync: i64, brokers: usize) -> Option<String> {
@@ -208,6 +226,16 @@ mod tests {
             assert!(fault.contains(topic) && fault.contains(&format!("`{name}={value}`")), "{fault}");
         }
         assert_eq!(fault("p.commands", "retention.ms", "-1"), None);
+    }
+
+    #[test]
+    fn a_prefix_that_kafka_would_not_take_is_told_with_the_rule() {
+        for fine in ["reenact", "team.a_b-7", &"x".repeat(237)] {
+            assert_eq!(prefix_fault(fine), None);
+        }
+        assert!(prefix_fault("a b").is_some_and(|fault| fault.contains("` `") && fault.contains("`a`-`z`")));
+        assert!(prefix_fault("zoë").is_some_and(|fault| fault.contains("`ë`")));
+        assert!(prefix_fault(&"x".repeat(238)).is_some_and(|fault| fault.contains("room for 237")));
     }
 
     #[test]

@@ -89,7 +89,8 @@ mod on_kafka {
     };
 
     pub(super) async fn execute(command: DeadLetters, kafka: Kafka, json: bool) -> anyhow::Result<()> {
-        let options = Options { create: false, ..kafka_options(&kafka, Arc::new(SystemClock), None) };
+        let options =
+            Options { create: false, exact_partitions: false, ..kafka_options(&kafka, Arc::new(SystemClock), None) };
         // Says what is wrong when there is no such deployment, and how many partitions it has.
         let partitions = KafkaLog::connect(options.clone()).await?.partitions();
         let work = move || match command {

@@ -1,6 +1,7 @@
 //! `reenact doctor`: looks for what keeps `serve` from working, and says what to do about each thing.
 
 mod checks;
+mod on_kafka;
 
 use serde::Serialize;
 use serde_json::json;
@@ -50,7 +51,7 @@ pub(super) async fn examine(options: &Configured, as_json: bool) -> anyhow::Resu
                 Verdict::Warning => "warn",
                 Verdict::Failure => "FAIL",
             };
-            format!("{mark}  {:<14} {}", finding.check, finding.text)
+            format!("{mark}  {:<15} {}", finding.check, finding.text)
         }))?;
     }
     if findings.iter().any(|finding| finding.verdict == Verdict::Failure) {
@@ -67,7 +68,7 @@ async fn findings(options: &Configured) -> Vec<Finding> {
     let mut findings = vec![Finding::new("configuration", Verdict::Ok, "every value can be used")];
     findings.push(checks::data_directory(&config.data));
     findings.push(checks::free_disk(&config.data));
-    findings.push(checks::log(&config));
+    findings.extend(checks::log(&config).await);
     findings.push(Finding::new("sqlite", Verdict::Ok, reenact_embedded::sqlite_version()));
     findings.push(checks::address(&config).await);
     findings.extend(agents(&config).await);

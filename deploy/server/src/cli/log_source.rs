@@ -131,7 +131,11 @@ mod kafka {
         pub(super) fn open(kafka: &Kafka) -> anyhow::Result<Self> {
             let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
             let runtime = Handle::current();
-            let log = runtime.block_on(KafkaLog::connect(reenact_kafka::Options { create: false, ..options }))?;
+            let log = runtime.block_on(KafkaLog::connect(reenact_kafka::Options {
+                create: false,
+                exact_partitions: false,
+                ..options
+            }))?;
             Ok(Self { log, runtime, tails: RefCell::default() })
         }
 

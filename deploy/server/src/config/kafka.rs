@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use super::{ConfigError, Layers, LogPlace};
+use super::{ConfigError, Layers, LogPlace, Source};
 
 const SCHEME: &str = "kafka://";
 
@@ -15,6 +15,8 @@ pub struct Kafka {
     pub prefix: String,
     /// Partitions of a log that is created now.
     pub partitions: u32,
+    /// Somebody asked for that number.
+    pub partitions_asked: bool,
     /// Replicas of topics that are created now.
     pub replication: Option<u16>,
     /// librdkafka properties, secrets among them.
@@ -48,6 +50,7 @@ pub(super) fn log_place(layers: &Layers) -> Result<LogPlace, ConfigError> {
         brokers: brokers.to_owned(),
         prefix: layers.filled("topic-prefix")?.to_owned(),
         partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
+        partitions_asked: layers.value("kafka-partitions").source != Source::Default,
         replication,
         properties: properties(layers)?,
     }))

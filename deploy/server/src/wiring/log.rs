@@ -129,3 +129,4 @@ fn hold(data: &Path) -> anyhow::Result<File> {
     }
     Ok(lock)
 }
+        exact_partitions: kafka.partitions_asked,

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{NewTopic, TopicReplication};
+use rdkafka::{
+    ClientConfig,
+    admin::{NewTopic, TopicReplication},
+    consumer::{BaseConsumer, Consumer},
+};
 use reenact_events::{Clock, EventLog, NodeId, Timestamp};
 use reenact_kafka::{ConnectError, KafkaLog, Options};
 
@@ -20,7 +24,7 @@ pub(crate) async fn refused(options: Options) -> ConnectError {
 async fn unsafe_topics_are_refused_with_all_that_is_wrong() {
     let brokers = shared();
     let options = deployment(&brokers, 2);
-    let topics = options.topics();
+    let (topics, prefix) = (options.topics(), options.prefix.clone());
     let events = NewTopic::new(&topics.events, 2, TopicReplication::Fixed(1))
         .set("cleanup.policy", "compact")
         .set("retention.ms", "86400000");
@@ -40,6 +44,40 @@ async fn unsafe_topics_are_refused_with_all_that_is_wrong() {
         assert!(text.contains(&fault), "{fault} is not in: {text}");
     }
 }
+    let there = topics_of(&brokers, &prefix);
+    assert_eq!(there, [topics.commands, topics.events], "a start that is refused makes nothing");
+}
+
+/// The topics whose names begin so.
+fn topics_of(brokers: &str, prefix: &str) -> Vec<String> {
+    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", brokers).create().expect("a consumer");
+    let metadata = consumer.fetch_metadata(None, PATIENCE).expect("an answer");
+    let names = metadata.topics().iter().map(|topic| topic.name().to_owned());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(&format!("{prefix}."))).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prefix_that_kafka_would_not_take_is_refused_at_once() {
+    for prefix in ["a b", "zoë", &"x".repeat(240)] {
+        // Nobody is asked: nobody listens there.
+        let error = refused(named("127.0.0.1:1", prefix, 1)).await;
+        assert!(matches!(error, ConnectError::Prefix { .. }) && !error.is_passing(), "{error}");
+        assert!(error.to_string().contains("`--topic-prefix`"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_of_partitions_that_was_asked_for_is_never_another() {
+    let options = deployment(&shared(), 2);
+    KafkaLog::connect(options.clone()).await.expect("makes it");
+    let asking = |partitions, exact_partitions| Options { partitions, exact_partitions, ..options.clone() };
+    let error = refused(asking(3, true)).await;
+    assert!(matches!(error, ConnectError::Partitions { has: 2, wanted: 3, .. }) && !error.is_passing(), "{error}");
+    for fine in [asking(2, true), asking(3, false)] {
+        assert_eq!(KafkaLog::connect(fine).await.expect("connects").partitions(), 2);
+    }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_are_gone_are_not_made_anew() {

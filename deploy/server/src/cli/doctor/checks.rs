@@ -5,8 +5,12 @@ use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 use reenact_embedded::{EmbeddedLog, OpenError, Options};
 use reenact_events::agent::AgentSpec;
 
-use super::{Finding, Verdict};
-use crate::{clock::SystemClock, config::Config, wiring::log};
+use super::{Finding, Verdict, on_kafka};
+use crate::{
+    clock::SystemClock,
+    config::{Config, LogPlace},
+    wiring::log,
+};
 
 /// Less free space than this is a failure, less than ten times it a warning.
 const FREE_BYTES_MIN: u64 = 100 << 20;
@@ -59,8 +63,16 @@ pub(super) fn free_disk(data: &Path) -> Finding {
     }
 }
 
+/// The log can be used, wherever it is.
+pub(super) async fn log(config: &Config) -> Vec<Finding> {
+    match &config.log {
+        LogPlace::Embedded => vec![embedded_log(config)],
+        LogPlace::Kafka(kafka) => on_kafka::log(kafka).await,
+    }
+}
+
 /// The log is ours, whole, and free or held by a running server.
-pub(super) fn log(config: &Config) -> Finding {
+fn embedded_log(config: &Config) -> Finding {
     const CHECK: &str = "log";
     let folder = log::folder(&config.data);
     if !folder.exists() {
