@@ -1,52 +1,61 @@
 //! A log that a command reads itself: in a data directory, or on Kafka.
 
-use std::path::PathBuf;
-
 use anyhow::Context;
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use reenact_embedded::Reader;
 use reenact_events::{LogError, Offset, PartitionId, Recorded};
 
+use super::options::{Configured, with_keys};
 use crate::{
-    config::{Config, Flags, Kafka, Layers, LogPlace},
+    config::{Config, KEYS, Kafka, LogPlace},
     wiring::log,
 };
 
-/// Which log.
-#[derive(Debug, Args)]
-pub(super) struct At {
-    /// The data directory.
-    #[arg(long, env = "REENACT_DATA", default_value = "./data", value_name = "DIR")]
-    data: PathBuf,
-    /// Where the log is: `embedded` or `kafka://HOST:PORT[,…]`.
-    #[arg(long, env = "REENACT_LOG", default_value = "embedded", value_name = "PLACE")]
-    log: String,
-    /// What the topics begin with.
-    #[arg(long, env = "REENACT_TOPIC_PREFIX", default_value = "reenact", value_name = "PREFIX")]
-    topic_prefix: String,
-    /// A file of librdkafka properties.
-    #[arg(long, env = "REENACT_KAFKA_PROPERTIES", default_value = "", value_name = "FILE")]
-    kafka_properties: String,
+/// The keys that say where a log is; the rest of the configuration counts as for `serve` and needs no option.
+const WHERE: [&str; 4] = ["data", "log", "topic-prefix", "kafka-properties"];
+
+/// Which log: as `serve` is told, by the command line, the environment or the configuration file.
+#[derive(Debug, Default)]
+pub(super) struct At(Configured);
+
+impl Args for At {
+    fn augment_args(command: Command) -> Command {
+        with_keys(command, KEYS.iter().filter(|key| WHERE.contains(&key.name)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for At {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Configured::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 impl At {
-    /// The log's place, as the configuration reads it.
+    /// The whole configuration.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        Ok(self.0.config()?)
+    }
+
+    /// The log's place.
     pub(super) fn place(&self) -> anyhow::Result<LogPlace> {
-        let flags: Flags = [
-            ("log", self.log.clone()),
-            ("topic-prefix", self.topic_prefix.clone()),
-            ("kafka-properties", self.kafka_properties.clone()),
-        ]
-        .into();
-        Ok(Config::from_layers(&Layers::resolve(&flags, &|_| None, None)?)?.log)
+        Ok(self.0.config()?.log)
     }
 
     /// Opens the log to read it. Blocks, and so does what comes back: both are for a thread of their own.
     pub(super) fn open(&self) -> anyhow::Result<Source> {
-        match self.place()? {
+        let Config { data, log, .. } = self.0.config()?;
+        match log {
             LogPlace::Embedded => {
-                let reader = Reader::open(&log::folder(&self.data)).with_context(|| {
-                    format!("`{}` cannot be read: say where the data is with `--data`", self.data.display())
+                let reader = Reader::open(&log::folder(&data)).with_context(|| {
+                    format!("`{}` cannot be read: say where the data is with `--data`", data.display())
                 })?;
                 Ok(Source::Directory(reader))
             }

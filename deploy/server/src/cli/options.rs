@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::config::{Config, ConfigError, Flags, KEYS, Layers};
+use crate::config::{Config, ConfigError, Flags, KEYS, Key, Layers};
 
 /// `--config` and an option per key of the configuration.
 #[derive(Debug, Clone, Default)]
@@ -14,18 +14,23 @@ pub(super) struct Configured {
     file: Option<PathBuf>,
 }
 
+/// Adds `--config` and an option for each of these keys.
+pub(super) fn with_keys<'a>(command: Command, keys: impl Iterator<Item = &'a Key>) -> Command {
+    let file = Arg::new("config").long("config").value_name("FILE").value_parser(clap::value_parser!(PathBuf));
+    let file = file.help("The configuration file [default: ./reenact.toml if it exists] [env: REENACT_CONFIG]");
+    let keys = keys.map(|key| {
+        let default = if key.default.is_empty() { String::new() } else { format!(" [default: {}]", key.default) };
+        let help = format!("{}{default} [env: {}]", key.help, key.variable());
+        let arg = Arg::new(key.name).long(key.name).value_name("VALUE").help(help);
+        // A switch may stand alone.
+        if key.default == "false" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
+    });
+    command.arg(file).args(keys)
+}
+
 impl Args for Configured {
     fn augment_args(command: Command) -> Command {
-        let file = Arg::new("config").long("config").value_name("FILE").value_parser(clap::value_parser!(PathBuf));
-        let file = file.help("The configuration file [default: ./reenact.toml if it exists] [env: REENACT_CONFIG]");
-        let keys = KEYS.iter().map(|key| {
-            let default = if key.default.is_empty() { String::new() } else { format!(" [default: {}]", key.default) };
-            let help = format!("{}{default} [env: {}]", key.help, key.variable());
-            let arg = Arg::new(key.name).long(key.name).value_name("VALUE").help(help);
-            // A switch may stand alone.
-            if key.default == "false" { arg.num_args(0..=1).default_missing_value("true") } else { arg }
-        });
-        command.arg(file).args(keys)
+        with_keys(command, KEYS.iter())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -41,7 +46,9 @@ impl FromArgMatches for Configured {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let said = KEYS.iter().filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())));
+        // A command may have fewer options than there are keys.
+        let said = |key: &Key| matches.try_get_one::<String>(key.name).ok().flatten().cloned();
+        let said = KEYS.iter().filter_map(|key| Some((key.name, said(key)?)));
         self.flags = said.collect();
         self.file = matches.get_one::<PathBuf>("config").cloned();
         Ok(())

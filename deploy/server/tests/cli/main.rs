@@ -180,6 +180,24 @@ fn what_cannot_be_done_is_told_with_its_remedy_and_exit_status() {
 }
 
 #[test]
+fn what_reads_the_log_takes_the_configuration_as_serve_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // In the file, over it in the environment, over that on the command line.
+    std::fs::write(folder.join("reenact.toml"), "data = \"from-file\"\n").unwrap();
+    assert!(refused(folder, &["events", "list"], 1).contains("`from-file`"));
+    let mut command = reenact(folder);
+    command.args(["events", "list"]).env("REENACT_DATA", "from-environment");
+    assert!(text(&command.output().unwrap().stderr).contains("`from-environment`"));
+    assert!(refused(folder, &["events", "list", "--data", "said"], 1).contains("`said`"));
+    std::fs::write(folder.join("other.toml"), "log = \"nowhere\"\n").unwrap();
+    for arguments in [["events", "list", "--config", "other.toml"], ["dead-letters", "list", "--config", "other.toml"]]
+    {
+        assert!(refused(folder, &arguments, 1).contains("`other.toml` line 1: `log` cannot be `nowhere`"));
+    }
+}
+
+#[test]
 fn the_configuration_is_shown_with_its_sources_and_without_its_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
