@@ -145,6 +145,18 @@ pub struct StartRun {
     pub background: bool,
 }
 
+impl StartRun {
+    /// Nothing is said. Files alone are a message too.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let says_nothing = match &self.input {
+            Text::Inline(text) => text.is_empty(),
+            Text::Blob(blob) => blob.bytes == 0,
+        };
+        says_nothing && self.media.is_empty()
+    }
+}
+
 impl CommandBody {
     /// The session that the command names.
     #[must_use]

@@ -19,6 +19,9 @@ use crate::{AgentId, Command, CommandBody, CommandId, ReplyTo, UserId, ids::IdEr
 /// A command may have this many bytes as JSON.
 pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 
+/// A correlation id may have this many bytes: it is kept until the command is answered.
+pub const CORRELATION_BYTES_MAX: usize = 1024;
+
 /// The kinds of command, by the word that stands in `type`.
 pub const KINDS: [&str; 6] =
     ["StartRun", "CancelRun", "ContinueRun", "CreateSession", "UpdateSession", "DeleteSession"];
@@ -37,13 +40,15 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// The `CloudEvents` attributes of a record in binary mode, as far as they matter here.
+/// What comes beside a record's value: the `CloudEvents` attributes of binary mode, as far as they matter here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'a> {
     /// `ce_type`: `StartRun`, or `dev.reenact.command.StartRun.v1`.
     pub kind: Option<&'a str>,
     /// `ce_id`.
     pub id: Option<&'a str>,
+    /// The runtime itself hands this command on: then it may say how many partitions were asked already.
+    pub is_handed_round: bool,
 }
 
 /// Reads a command.
@@ -72,11 +77,18 @@ pub fn decode(value: &[u8], attributes: Attributes<'_>) -> Result<Command, Unrea
     let user_id = take::<String>(&mut fields, "user_id")?.map(|user| named("user_id", &user, UserId::parse));
     let user_id = user_id.transpose()?;
     let reply_to = take::<ReplyTo>(&mut fields, "reply_to")?;
-    let body = convert::body(&kind, fields)?;
+    let correlation_bytes = reply_to.as_ref().map_or(0, |reply_to| reply_to.correlation_id.len());
+    if correlation_bytes > CORRELATION_BYTES_MAX {
+        return Err(invalid(format!(
+            "`reply_to.correlation_id` has {correlation_bytes} bytes, at most {CORRELATION_BYTES_MAX} are allowed: \
+             it comes back with the answer, so send a name and not a text"
+        )));
+    }
+    let body = convert::body(&kind, fields, attributes.is_handed_round)?;
     Ok(Command { id, user_id, reply_to, body })
 }
 
-/// The command as JSON; [`decode`] reads it back. An agent is written by its name only.
+/// The command as JSON; [`decode`] reads it back as one that is handed round. An agent is written by its name only.
 #[must_use]
 pub fn encode(command: &Command) -> String {
     let (kind, fields) = convert::fields(&command.body);
@@ -116,7 +128,7 @@ pub fn schema(kind: &str) -> Option<Value> {
             json!({
                 "type": "object",
                 "description": "where the answer goes; without it there is none",
-                "properties": {"topic": {"type": "string"}, "correlation_id": {"type": "string"}},
+                "properties": {"topic": {"type": "string"}, "correlation_id": {"type": "string", "maxLength": CORRELATION_BYTES_MAX}},
                 "required": ["correlation_id"],
                 "additionalProperties": false,
             }),

@@ -49,7 +49,9 @@ async fn a_command_that_is_refused_says_why_with_a_stable_word() {
     let mut stranger = start_run("1", "s", "hello");
     stranger["agent_id"] = json!("nobody");
     let nowhere = json!([{"tool_call_id": "c", "confirmed": true}]);
+    let for_nobody = json!({"type": "CreateSession", "id": "0", "session_id": "for-nobody", "agent_id": "nobody"});
     for (command, code) in [
+        (for_nobody, "agent_not_found"),
         (stranger, "agent_not_found"),
         (json!({"type": "CancelRun", "id": "2", "run_id": "nowhere"}), "run_not_found"),
         (json!({"type": "CancelRun", "id": "3", "run_id": "nowhere", "session_id": "s"}), "run_not_found"),

@@ -20,6 +20,8 @@ fn poison() -> Vec<(&'static str, Record, &'static str)> {
     };
     let oversized = with(&|command| command["message"] = json!("x".repeat(512 * 1024)));
     let foreign = with(&|command| command["reply_to"] = json!({"topic": "payments", "correlation_id": "c"}));
+    let long = json!({"correlation_id": "c".repeat(1025)});
+    let round = Record::of(r#"{"type":"CancelRun","id":"n","run_id":"r","asked":5}"#);
     vec![
         ("not JSON", Record::of("hello"), "not_json"),
         ("not UTF-8", Record::of(*b"{\"type\":\"StartRun\xff\"}"), "not_json"),
@@ -37,6 +39,9 @@ fn poison() -> Vec<(&'static str, Record, &'static str)> {
         ("no session", with(&|command| command["session_id"] = Value::Null), "invalid"),
         ("a number for a text", with(&|command| command["message"] = json!(5)), "invalid"),
         ("a text for a truth", with(&|command| command["stream"] = json!("yes")), "invalid"),
+        ("an empty message", with(&|command| command["message"] = json!("")), "invalid"),
+        ("a correlation id that is a text", with(&|command| command["reply_to"] = long.clone()), "invalid"),
+        ("what only the runtime may say", round, "invalid"),
         ("an unknown field", with(&|command| command["mesage"] = json!("x")), "invalid"),
         ("foreign reply topic", foreign, "invalid"),
         ("under a binary key", Record::of("{}").key(&[0, 0xff, 7]).header("trace", &[0xfe]), "invalid"),
@@ -112,20 +117,26 @@ async fn a35_a_dead_letter_is_shown_and_goes_on_its_way_once_it_is_mended() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("reason") && text.contains("session"), "{text}");
 
-    // As it is, it only comes back.
+    // As it is, it would only come back.
     let redriven = deployment.node().run(&["dead-letters", "redrive", &number]);
-    assert!(redriven.status.success(), "{}", String::from_utf8_lossy(&redriven.stderr));
-    assert_eq!(letters(&deployment, 2).await.len(), 2);
+    assert_eq!(redriven.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&redriven.stderr).into_owned();
+    assert!(told.contains("still no command (invalid)") && told.contains("`session`"), "{told}");
 
     let file = deployment.node().data().with_file_name("mended.json");
-    std::fs::write(&file, &right).expect("the folder is writable");
     let file = file.display().to_string();
-    let redriven = deployment.node().run(&["dead-letters", "redrive", &number, "--value", &file]);
-    assert!(redriven.status.success(), "{}", String::from_utf8_lossy(&redriven.stderr));
-    let answer = publisher.answer_to("mended");
-    assert_eq!(outcome(&answer), ("accepted", ""), "{answer}");
-    assert_eq!(deployment.settled(&answer).await["status"], "COMPLETED");
-    assert_eq!(letters(&deployment, 2).await.len(), 2, "it stays where it was, and there is no other");
+    // Sent once more, it has no further effect.
+    for (asked, expected) in [("mended", "accepted"), ("mended again", "duplicate")] {
+        let value = right.replace(r#""correlation_id":"mended""#, &format!(r#""correlation_id":"{asked}""#));
+        std::fs::write(&file, value).expect("the folder is writable");
+        let redriven = deployment.node().run(&["dead-letters", "redrive", &number, "--value", &file]);
+        assert!(redriven.status.success(), "{}", String::from_utf8_lossy(&redriven.stderr));
+        assert!(String::from_utf8_lossy(&redriven.stdout).contains("command `mended`"));
+        let answer = publisher.answer_to(asked);
+        assert_eq!(outcome(&answer), (expected, ""), "{answer}");
+        assert_eq!(deployment.settled(&answer).await["status"], "COMPLETED");
+    }
+    assert_eq!(letters(&deployment, 1).await.len(), 1, "it stays where it was, and there is no other");
 
     let missing = deployment.node().run(&["dead-letters", "redrive", "17"]);
     assert_eq!(missing.status.code(), Some(1));

@@ -1,7 +1,11 @@
 //! The commands that the session itself decides: starting a run, and creating, changing and deleting the session.
 
 use ractor::ActorProcessingErr;
-use reenact_events::{CommandBody, CommandId, RunId, StreamKey, UserId, command::StartRun, event::RunStatus};
+use reenact_events::{
+    AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
+    command::{AgentRef, StartRun},
+    event::RunStatus,
+};
 use tokio::sync::oneshot;
 
 use super::SessionWork;
@@ -92,7 +96,11 @@ impl SessionWork {
         consumed: Option<&Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let session = self.partition().states.session(self.id())?;
+        let is_served = |agent: &AgentId| self.partition().shared.agent(&AgentRef::Named(agent.clone())).is_some();
         let decided = match body {
+            CommandBody::CreateSession { agent_id: Some(agent), .. } if !is_served(&agent) => {
+                Err(Refusal::AgentNotFound)
+            }
             CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
                 let fields = Fields { name, state, metadata, summary: None };
                 session::create(&session, &session_id, user.clone(), agent_id.as_ref(), fields)

@@ -39,7 +39,8 @@ pub(crate) fn read(partition: PartitionId, row: &Row<'_>) -> Result<CommandRecor
     if checksum(place, json) != row.get::<_, u32>(2).map_err(field)? {
         return Err(damaged("its checksum is wrong".to_owned()));
     }
-    let command = wire::decode(json.as_bytes(), wire::Attributes::default());
+    let own = wire::Attributes { is_handed_round: true, ..wire::Attributes::default() };
+    let command = wire::decode(json.as_bytes(), own);
     let command = command.map_err(|error| damaged(error.to_string()))?;
     Ok(CommandRecord { offset: offset(place), arrival: Arrival::Command(Box::new(command)) })
 }

@@ -8,7 +8,7 @@ use rdkafka::{
     error::KafkaError,
     message::{BorrowedMessage, Headers},
 };
-use reenact_events::{DeadLetter, LogError, Offset, PartitionId, wire};
+use reenact_events::{CommandId, DeadLetter, LogError, Offset, PartitionId, wire};
 
 use crate::{
     Options,
@@ -59,29 +59,52 @@ pub fn letters(options: &Options, from: u64) -> Result<Vec<Letter>, LogError> {
     }
 }
 
-/// Puts a dead letter among the commands again, with another value if one is given. Where it goes follows from
-/// its session when it can be read now, else it goes where it came from. It stays among the dead letters.
+/// Why a dead letter was not sent again.
+#[derive(Debug, thiserror::Error)]
+pub enum RedriveError {
+    /// It would only come back.
+    #[error("it is still no command ({code}): {reason}; give it another value with `--value`")]
+    Unreadable {
+        /// For programs: a stable word.
+        code: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It could not be published.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Puts a dead letter among the commands again, with another value if one is given: which command it is now. It
+/// goes to its session's partition, or where it came from when it names none, and stays among the dead letters.
+/// Sending it once more has no further effect, as long as its id stays the same.
 ///
 /// # Errors
-/// When it could not be published.
-pub fn redrive(options: &Options, letter: &Letter, value: Option<&[u8]>, partitions: u32) -> Result<(), LogError> {
-    let (topic, DeadLetter { partition, key, headers, .. }) = (options.topics().commands, &letter.letter);
+/// When it is no command as it would be sent, or could not be published.
+pub fn redrive(
+    options: &Options,
+    letter: &Letter,
+    value: Option<&[u8]>,
+    partitions: u32,
+) -> Result<CommandId, RedriveError> {
+    let (topics, DeadLetter { partition, key, headers, .. }) = (options.topics(), &letter.letter);
     let value = value.or(letter.letter.value.as_deref());
-    let attribute = |name: &str| {
+    let header = |name: &str| {
         let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.and_then(|(_, value)| std::str::from_utf8(value.as_deref()?).ok())
     };
-    let attributes = wire::Attributes { kind: attribute("ce_type"), id: attribute("ce_id") };
-    let readable = wire::decode(value.unwrap_or_default(), attributes).ok();
-    let stream = readable.and_then(|command| command.stream());
+    let command = record::command(value.unwrap_or_default(), header, &topics.replies)
+        .map_err(|wire::Unreadable { code, reason }| RedriveError::Unreadable { code, reason })?;
+    let stream = command.stream();
     let partition = stream.as_ref().map_or(*partition, |stream| stream.partition_of(partitions));
     let failed = |error| reader::unavailable("the dead letter was not published", &error);
     let mut producer = Producer::new(&options.plain_producer(), Trouble::default()).map_err(failed)?;
     let key = stream.as_ref().map(|stream| stream.record_key().as_bytes()).or(key.as_deref());
     let headers = Some(record::redriven_headers(headers, letter.number));
     let partition = Some(reader::number(partition));
-    producer.send(Outgoing { topic: &topic, partition, key, value, headers }).map_err(failed)?;
-    producer.drain().map_err(failed)
+    producer.send(Outgoing { topic: &topics.commands, partition, key, value, headers }).map_err(failed)?;
+    producer.drain().map_err(failed)?;
+    Ok(command.id)
 }
 
 fn letter(message: &BorrowedMessage<'_>) -> Letter {

@@ -41,7 +41,7 @@ mod writer;
 
 pub use connect::ConnectError;
 pub use examine::{Finding, Verdict, examine};
-pub use letters::{Letter, letters, redrive};
+pub use letters::{Letter, RedriveError, letters, redrive};
 pub use live::KafkaLive;
 pub use log::KafkaLog;
 pub use options::{Options, PropertyError};

@@ -6,8 +6,8 @@ use rdkafka::{
     message::{Header, Headers, OwnedHeaders},
 };
 use reenact_events::{
-    Arrival, BatchId, ChainHash, CommandId, DeadLetter, LogError, NewEvent, Offset, PartitionId, Recorded, RunId,
-    StreamKey, Term, Timestamp, UserId, wire,
+    Arrival, BatchId, ChainHash, Command, CommandId, DeadLetter, LogError, NewEvent, Offset, PartitionId, Recorded,
+    RunId, StreamKey, Term, Timestamp, UserId, wire,
 };
 use uuid::Uuid;
 
@@ -177,41 +177,63 @@ fn chain(hex: &str) -> Option<ChainHash> {
     Some(ChainHash(bytes))
 }
 
-/// What a record of the command topic is. A command whose answer is wanted on a topic that is not the
-/// deployment's is none: this runtime writes to its own topics only.
+/// Reads a command. One whose answer is wanted on a topic that is not the deployment's is none: this runtime
+/// writes to its own topics only.
+pub(crate) fn command<'a>(
+    value: &[u8],
+    header: impl Fn(&str) -> Option<&'a str>,
+    replies: &str,
+) -> Result<Command, wire::Unreadable> {
+    let is_handed_round = header(HANDED_ROUND).is_some();
+    let attributes = wire::Attributes { kind: header("ce_type"), id: header("ce_id"), is_handed_round };
+    let command = wire::decode(value, attributes)?;
+    match command.reply_to.as_ref().and_then(|reply_to| reply_to.topic.as_deref()) {
+        Some(topic) if topic != replies => Err(wire::Unreadable {
+            code: "invalid",
+            reason: format!("answers go to `{replies}` only: leave `reply_to.topic` out (it is `{topic}`)"),
+        }),
+        _ => Ok(command),
+    }
+}
+
+/// What a record of the command topic is.
 pub(crate) fn arrival(message: &impl Message, replies: &str) -> Arrival {
     let header = |name: &str| {
         let headers = message.headers()?;
         let found = headers.iter().find(|header| header.key.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(found.value?).ok()
     };
-    let attributes = wire::Attributes { kind: header("ce_type"), id: header("ce_id") };
-    let decoded = wire::decode(message.payload().unwrap_or_default(), attributes);
-    let unreadable = match decoded {
-        Ok(command) => match command.reply_to.as_ref().and_then(|reply_to| reply_to.topic.as_deref()) {
-            Some(topic) if topic != replies => wire::Unreadable {
-                code: "invalid",
-                reason: format!("answers go to `{replies}` only: leave `reply_to.topic` out (it is `{topic}`)"),
-            },
-            _ => return Arrival::Command(Box::new(command)),
-        },
+    let unreadable = match command(message.payload().unwrap_or_default(), header, replies) {
+        Ok(command) => return Arrival::Command(Box::new(command)),
         Err(unreadable) => unreadable,
     };
+    Arrival::Poison(Box::new(letter(message, unreadable.code, &unreadable.reason)))
+}
+
+/// A record of the command topic as a dead letter.
+pub(crate) fn letter(message: &impl Message, code: &str, reason: &str) -> DeadLetter {
     let (partition, offset) = place(message);
     let owned = |header: Header<'_, &[u8]>| (header.key.to_owned(), header.value.map(<[u8]>::to_vec));
-    Arrival::Poison(Box::new(DeadLetter {
+    DeadLetter {
         partition,
         offset,
-        code: unreadable.code.into(),
-        reason: unreadable.reason.into(),
+        code: code.into(),
+        reason: reason.into(),
         key: message.key().map(<[u8]>::to_vec),
         headers: message.headers().map(|headers| headers.iter().map(owned).collect()).unwrap_or_default(),
         value: message.payload().map(<[u8]>::to_vec),
-    }))
+    }
 }
 
-/// What the headers begin with that this runtime adds to a dead letter.
+/// What the headers begin with that this runtime adds to a record.
 pub(crate) const OURS: &str = "reenact_";
+/// Marks a command that one owner sends on to another.
+const HANDED_ROUND: &str = "reenact_handed_round";
+
+/// The headers of a command that is sent on.
+pub(crate) fn handed_round() -> OwnedHeaders {
+    Writer(OwnedHeaders::new_with_capacity(1)).put(HANDED_ROUND, "1").0
+}
 
 /// The headers of a dead letter that is sent again: those that it came with, and which one it is.
 pub(crate) fn redriven_headers(headers: &[(String, Option<Vec<u8>>)], number: u64) -> OwnedHeaders {
@@ -258,7 +280,7 @@ pub(crate) fn letter_headers(letter: &DeadLetter, commands: &str) -> OwnedHeader
 #[cfg(test)]
 mod tests {
     use rdkafka::{Timestamp as KafkaTimestamp, message::OwnedMessage};
-    use reenact_events::{Command, CommandBody, ReplyTo, SessionId, ids};
+    use reenact_events::{CommandBody, ReplyTo, SessionId, ids};
 
     use super::*;
 

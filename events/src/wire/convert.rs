@@ -11,7 +11,7 @@ use super::{
         Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, Requirement, StartRun,
         UpdateSession,
     },
-    invalid, named, object_of,
+    invalid, named, object_of, take,
 };
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
@@ -21,11 +21,19 @@ use crate::{
 
 const SHA256_DIGITS: usize = 64;
 
-pub(super) fn body(kind: &str, fields: Map<String, Value>) -> Result<CommandBody, Unreadable> {
+/// How many partitions were asked already, in a command that the runtime hands round. Publishers know no such field.
+const ASKED: &str = "asked";
+
+pub(super) fn body(
+    kind: &str,
+    mut fields: Map<String, Value>,
+    is_handed_round: bool,
+) -> Result<CommandBody, Unreadable> {
+    let asked = if is_handed_round { take(&mut fields, ASKED)?.unwrap_or_default() } else { 0 };
     Ok(match kind {
         "StartRun" => CommandBody::StartRun(Box::new(start_run(read(fields)?)?)),
         "CancelRun" => {
-            let CancelRun { run_id, session_id, reason, asked } = read(fields)?;
+            let CancelRun { run_id, session_id, reason } = read(fields)?;
             CommandBody::CancelRun {
                 session_id: session_id.as_deref().map(session).transpose()?,
                 run_id: named("run_id", &run_id, RunId::parse)?,
@@ -34,7 +42,7 @@ pub(super) fn body(kind: &str, fields: Map<String, Value>) -> Result<CommandBody
             }
         }
         "ContinueRun" => {
-            let ContinueRun { run_id, session_id, requirements, asked } = read(fields)?;
+            let ContinueRun { run_id, session_id, requirements } = read(fields)?;
             if requirements.is_empty() {
                 return Err(invalid("the field `requirements` is empty: decide about at least one tool call"));
             }
@@ -78,13 +86,13 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
         CommandBody::StartRun(start) => ("StartRun", object_of(&start_fields(start))),
         CommandBody::CancelRun { session_id, run_id, reason, asked } => {
             let reason = reason.as_ref().map(ToString::to_string);
-            let fields = CancelRun { run_id: run_id.to_string(), session_id: id(session_id), reason, asked: *asked };
-            ("CancelRun", object_of(&fields))
+            let fields = CancelRun { run_id: run_id.to_string(), session_id: id(session_id), reason };
+            ("CancelRun", handed_round(object_of(&fields), *asked))
         }
         CommandBody::ContinueRun { session_id, run_id, decisions, asked } => {
             let requirements = decisions.iter().map(requirement).collect();
             let (run_id, session_id) = (run_id.to_string(), id(session_id));
-            ("ContinueRun", object_of(&ContinueRun { run_id, session_id, requirements, asked: *asked }))
+            ("ContinueRun", handed_round(object_of(&ContinueRun { run_id, session_id, requirements }), *asked))
         }
         CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
             let fields = CreateSession {
@@ -112,6 +120,13 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
     }
 }
 
+fn handed_round(mut fields: Map<String, Value>, asked: u32) -> Map<String, Value> {
+    if asked > 0 {
+        fields.insert(ASKED.to_owned(), asked.into());
+    }
+    fields
+}
+
 fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Unreadable> {
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         let (path, inner) = (error.path().to_string(), error.inner().to_string());
@@ -135,7 +150,7 @@ fn object(raw: Option<&RawJson>) -> Option<Map<String, Value>> {
 }
 
 fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
-    Ok(command::StartRun {
+    let start = command::StartRun {
         session_id: session(&fields.session_id)?,
         agent: AgentRef::Named(named("agent_id", &fields.agent_id, AgentId::parse)?),
         input: text("message", fields.message)?,
@@ -144,7 +159,11 @@ fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
         session_state: raw(fields.session_state)?,
         stream: fields.stream,
         background: fields.background,
-    })
+    };
+    if start.is_empty() {
+        return Err(invalid("the field `message` is empty: say something, or send files in `media`"));
+    }
+    Ok(start)
 }
 
 fn start_fields(start: &command::StartRun) -> StartRun {

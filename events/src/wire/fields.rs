@@ -82,9 +82,6 @@ pub(super) struct CancelRun {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
-    /// How many partitions have been asked already; set by the runtime.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(super) asked: u32,
 }
 
 /// Decides about the tool calls that a paused run waits for.
@@ -98,14 +95,6 @@ pub(super) struct ContinueRun {
     pub(super) session_id: Option<String>,
     /// The decisions, at least one.
     pub(super) requirements: Vec<Requirement>,
-    /// How many partitions have been asked already; set by the runtime.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(super) asked: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// A decision about one tool call: `result`, or `confirmed`, or `fail`.

@@ -67,7 +67,8 @@ fn every_kind_comes_back_as_it_went() {
         let reply_to = Some(ReplyTo { topic: None, correlation_id: "c".into() });
         let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, body };
         let json = encode(&command);
-        assert_eq!(plain(&json).as_ref(), Ok(&command), "{json}");
+        let own = Attributes { is_handed_round: true, ..Attributes::default() };
+        assert_eq!(decode(json.as_bytes(), own).as_ref(), Ok(&command), "{json}");
     }
 }
 
@@ -81,6 +82,27 @@ fn every_kind_has_a_schema_that_names_what_is_common() {
         assert!(schema["required"].as_array().is_some_and(|required| required.contains(&json!("id"))), "{kind}");
     }
     assert_eq!(schema("Dance"), None);
+}
+
+#[test]
+fn how_many_partitions_were_asked_is_no_publishers_affair() {
+    for kind in ["CancelRun", "ContinueRun"] {
+        assert!(!schema(kind).expect(kind).to_string().contains("asked"));
+        let json = json!({"type": kind, "id": "1", "run_id": "r", "asked": 5,
+            "requirements": [{"tool_call_id": "t", "confirmed": true}]});
+        let error = refused(&json.to_string());
+        assert!(error.code == "invalid" && error.reason.contains("unknown field"), "{error}");
+    }
+}
+
+#[test]
+fn files_alone_are_a_message() {
+    let blob = json!({"sha256": "0".repeat(64), "bytes": 1});
+    let mut command = json!({"type": "StartRun", "id": "1", "session_id": "s", "agent_id": "a", "message": "",
+        "media": [{"kind": "image", "blob": blob, "mime": "image/png"}]});
+    assert!(plain(&command.to_string()).is_ok());
+    command["media"] = json!([]);
+    assert!(refused(&command.to_string()).reason.contains("`message` is empty"));
 }
 
 #[test]
@@ -99,13 +121,17 @@ fn the_front_doors_example_is_a_command() {
 fn cloud_events_attributes_stand_in_for_fields() {
     let value = br#"{"session_id": "s1", "agent_id": "support", "message": "hi"}"#;
     for kind in ["StartRun", "dev.reenact.command.StartRun.v1"] {
-        let command = decode(value, Attributes { kind: Some(kind), id: Some("e1") }).expect(kind);
+        let command =
+            decode(value, Attributes { kind: Some(kind), id: Some("e1"), is_handed_round: false }).expect(kind);
         assert_eq!(command.id, CommandId::trusted("e1"));
     }
 }
 
 #[test]
 fn a35_what_is_no_command_is_refused_with_its_reason() {
+    let long_correlation = json!({"type": "DeleteSession", "id": "1", "session_id": "s",
+        "reply_to": {"correlation_id": "c".repeat(CORRELATION_BYTES_MAX + 1)}})
+    .to_string();
     for (json, code, told) in [
         ("", "not_json", "not a JSON object"),
         ("[1]", "not_json", "not a JSON object"),
@@ -124,6 +150,8 @@ fn a35_what_is_no_command_is_refused_with_its_reason() {
             "exactly one",
         ),
         (r#"{"type":"DeleteSession","id":"1","session_id":"s","reply_to":{"topic":"t"}}"#, "invalid", "correlation_id"),
+        (r#"{"type":"StartRun","id":"1","session_id":"s","agent_id":"a","message":""}"#, "invalid", "say something"),
+        (&long_correlation, "invalid", "at most 1024"),
     ] {
         let error = refused(json);
         assert_eq!(error.code, code, "{json}: {error}");

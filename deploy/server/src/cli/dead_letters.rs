@@ -12,7 +12,8 @@ pub(super) enum DeadLetters {
     List(List),
     /// Show one with its value and headers.
     Show(Show),
-    /// Put one among the commands again, with another value if one is given; it stays among the dead letters.
+    /// Put one among the commands again, with another value if one is given; it stays among the dead letters, and
+    /// is refused while it is still no command.
     Redrive(Redrive),
 }
 
@@ -100,11 +101,22 @@ mod on_kafka {
                 let letter = one(&options, again.number)?;
                 let value = again.value.as_ref().map(std::fs::read).transpose();
                 let value = value.with_context(|| format!("{:?} cannot be read", again.value.unwrap_or_default()))?;
-                redrive(&options, &letter, value.as_deref(), partitions)?;
-                output::lines([format!("dead letter {} is among the commands again", again.number)])
+                let command = redrive(&options, &letter, value.as_deref(), partitions)
+                    .with_context(|| format!("dead letter {} was not sent again", again.number))?;
+                redriven(again.number, command.as_str(), json)
             }
         };
         tokio::task::spawn_blocking(work).await.context("the command was stopped")?
+    }
+
+    fn redriven(number: u64, command: &str, json: bool) -> anyhow::Result<()> {
+        if json {
+            return output::json(&json!({"number": number, "command_id": command}));
+        }
+        output::lines([format!(
+            "dead letter {number} is among the commands again, as command `{command}`; if that took effect before, \
+             nothing happens"
+        )])
     }
 
     fn one(options: &Options, number: u64) -> anyhow::Result<Letter> {

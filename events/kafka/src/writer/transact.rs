@@ -145,7 +145,7 @@ impl Writer {
                 partition: Some(number(forward.partition)),
                 key: stream.as_ref().map(|stream| stream.record_key().as_bytes()),
                 value: Some(wire::encode(&forward.command).as_bytes()),
-                headers: None,
+                headers: Some(record::handed_round()),
             });
             sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
         }
