@@ -50,7 +50,7 @@ pub(crate) struct Deployment {
     pub(crate) brokers: String,
     pub(crate) prefix: String,
     pub(crate) nodes: Vec<Product>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Deployment {
@@ -65,22 +65,25 @@ impl Deployment {
         let brokers = tokio::task::block_in_place(|| broker().cluster.bootstrap());
         let prefix = format!("publishers-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("kafka.properties");
-        fs::write(&file, PROPERTIES).expect("the folder is writable");
-        let node = |number: usize| {
-            equip(Product::new())
-                .set("REENACT_LOG", format!("kafka://{brokers}"))
-                .set("REENACT_TOPIC_PREFIX", &prefix)
-                .set("REENACT_OBJECTS", folder.path().join("objects").display())
-                .set("REENACT_KAFKA_PROPERTIES", file.display())
-                .set("REENACT_NODE", format!("node-{number}"))
-                .set("REENACT_DRAIN_S", 2)
-        };
-        let mut up = Vec::new();
+        fs::write(folder.path().join("kafka.properties"), PROPERTIES).expect("the folder is writable");
+        let mut deployment = Self { brokers, prefix, nodes: Vec::new(), folder };
         for number in 0..nodes {
-            up.push(node(number).started().await);
+            let node = deployment.another(number, equip(Product::new()));
+            deployment.nodes.push(node.started().await);
         }
-        Self { brokers, prefix, nodes: up, _folder: folder }
+        deployment
+    }
+
+    /// The node of this number, which was not started yet.
+    pub(crate) fn another(&self, number: usize, product: Product) -> Product {
+        let folder = self.folder.path();
+        product
+            .set("REENACT_LOG", format!("kafka://{}", self.brokers))
+            .set("REENACT_TOPIC_PREFIX", &self.prefix)
+            .set("REENACT_OBJECTS", folder.join("objects").display())
+            .set("REENACT_KAFKA_PROPERTIES", folder.join("kafka.properties").display())
+            .set("REENACT_NODE", format!("node-{number}"))
+            .set("REENACT_DRAIN_S", 2)
     }
 
     /// The first node.

@@ -10,6 +10,7 @@ mod deployment;
 mod doctor;
 mod examples;
 mod history;
+mod joining;
 mod poison;
 mod publisher;
 mod schemas;

@@ -1,6 +1,7 @@
 //! Puts the parts together: the only place that picks implementations.
 
 pub mod log;
+pub mod objects;
 pub mod shelf;
 
 use std::{
@@ -77,7 +78,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = log::open(config, app, clock.clone()).await?;
     let log = opened.log;
-    let blobs = blobs(config, log.log_id()).await?;
+    let blobs = blobs(config, app, log.log_id()).await?;
     let views = {
         let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
         blocking(move || Views::open(&path, log_id, partitions)).await??
@@ -116,23 +117,34 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     Ok(Deployment { node, follow, _held: opened.held })
 }
 
-async fn blobs(config: &Config, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {
+async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {
     let (data, objects, place) = (config.data.clone(), config.objects.clone(), config.log.clone());
-    blocking(move || {
-        same_log_as_ever(&data, &place, log_id)?;
-        Ok(Arc::new(DirBlobs::open(&objects)?) as Arc<dyn Blobs>)
-    })
-    .await?
+    let opened = blocking(move || {
+        let was_here = same_log_as_ever(&data, &place, log_id)?;
+        let (mark, is_new) = objects::mark(&objects, log_id)?;
+        if was_here && is_new && place == LogPlace::Embedded {
+            tracing::error!(
+                "THE OBJECT STORE IS EMPTY: the long texts and the files of earlier runs are not in `{}` any more; runs \
+                 that need them fail with `blob_unavailable`. Restore it from a backup if that was not intended",
+                objects.display()
+            );
+        }
+        anyhow::Ok((mark, Arc::new(DirBlobs::open(&objects)?) as Arc<dyn Blobs>))
+    });
+    let (mark, blobs) = opened.await??;
+    log::same_objects(config, app, mark).await?;
+    Ok(blobs)
 }
 
 /// Refuses a log that is not the one this data directory was made with: it was removed, emptied or replaced,
-/// and what stands beside it would silently be thrown away.
-fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Result<()> {
+/// and what stands beside it would silently be thrown away. Whether the directory has known it before.
+fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Result<bool> {
     let file = data.join("log-id");
     let known = match std::fs::read_to_string(&file) {
         Ok(known) => known,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return durably(&file, &log_id.to_string())
+                .map(|()| false)
                 .with_context(|| format!("`{}` cannot be written", file.display()));
         }
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
@@ -155,7 +167,7 @@ fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Res
             ),
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn durably(file: &Path, text: &str) -> std::io::Result<()> {

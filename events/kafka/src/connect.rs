@@ -142,6 +142,7 @@ pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, 
     let not_there = || ConnectError::Missing { topic: topics.events.clone(), brokers: options.brokers.clone() };
     let partitions = survey.partitions(&topics).ok_or_else(not_there)?;
     let log_id = session.log_id()?;
+    session.wait_for_the_name()?;
     Ok(Identity { log_id, partitions })
 }
 
@@ -199,12 +200,12 @@ impl<'a> Session<'a> {
             let (partitions, replicas) = (topic.partitions().len(), replicas.unwrap_or_default());
             survey.found.insert(topic.name().to_owned(), Found { partitions, replicas, settings: settings.collect() });
         }
-        if !self.options.create {
         Ok(survey)
     }
 
     /// Makes topics, and waits until they are there.
     fn create(&self, survey: &Survey, missing: &[Wanted<'_>]) -> Result<(), ConnectError> {
+        if !self.options.create {
             let topic = missing.first().map(|wanted| wanted.name.to_owned()).unwrap_or_default();
             return Err(ConnectError::Missing { topic, brokers: self.options.brokers.clone() });
         }

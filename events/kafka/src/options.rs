@@ -1,6 +1,6 @@
 //! What a deployment says about its Kafka, and the librdkafka settings that follow from it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use rdkafka::ClientConfig;
 use reenact_events::Clock;
@@ -14,16 +14,18 @@ pub struct Options {
     pub brokers: String,
     /// Names the deployment: its topics, its group and its transactional ids begin with it.
     pub prefix: String,
+    /// What this node is called; a second process of this name is refused. `None` has no name to defend.
+    pub node: Option<Arc<str>>,
     /// Where this node serves HTTP, told to the others.
     pub endpoint: Option<Arc<str>>,
     /// Make the topics that are missing; without it a log that is not there is an error.
     pub create: bool,
     /// Partitions of a log that is created now; one that exists keeps its own.
     pub partitions: u32,
-    /// Replicas of topics that are created now; `None` is three, or as many as there are brokers.
-    pub replication: Option<u16>,
     /// That number was asked for: a log that has another one is refused.
     pub exact_partitions: bool,
+    /// Replicas of topics that are created now; `None` is three, or as many as there are brokers.
+    pub replication: Option<u16>,
     /// librdkafka properties that are passed through (TLS, SASL, time-outs).
     pub properties: BTreeMap<String, String>,
     /// Stamps claims.
@@ -74,13 +76,14 @@ impl Options {
         Self {
             brokers: brokers.into(),
             prefix: "reenact".to_owned(),
+            node: None,
             endpoint: None,
             create: true,
             partitions: 6,
+            exact_partitions: false,
             replication: None,
             properties: BTreeMap::new(),
             clock,
-            exact_partitions: false,
             clock_skew_max_ms: None,
         }
     }
@@ -153,6 +156,7 @@ impl Options {
     pub(crate) fn member(&self) -> ClientConfig {
         let mut config = self.reading();
         config.set("group.id", &self.prefix).set("max.poll.interval.ms", "60000");
+        config.set("client.id", self.member_name());
         if !self.is_new_protocol() {
             config
                 .set("group.protocol", "classic")
@@ -161,6 +165,18 @@ impl Options {
                 .set("heartbeat.interval.ms", "2000");
         }
         self.passed(config, true)
+    }
+
+    /// What the member is called in the group, for people and for a process of the same name.
+    pub(crate) fn member_name(&self) -> String {
+        let named = self.node.as_ref().map(|node| format!("{}/{node}", self.prefix));
+        named.unwrap_or_else(|| self.prefix.clone())
+    }
+
+    /// How long a member that died stays one.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        let said = self.member().get("session.timeout.ms").and_then(|said| said.parse().ok());
+        said.map_or(SESSION_TIMEOUT_DEFAULT, Duration::from_millis)
     }
 
     /// A producer without transactions.
@@ -191,6 +207,8 @@ impl Options {
     }
 }
 
+/// What librdkafka takes when nobody says anything.
+const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(45);
 /// A dead letter is a whole record of the command topic with headers of ours.
 const RECORD_BYTES_MAX: &str = "2097152";
 

@@ -11,10 +11,17 @@ use anyhow::{Context, bail};
 use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{Clock, EventLog, LiveBus};
 
+use super::objects::Mark;
+#[cfg(feature = "kafka")]
+use crate::clock::SystemClock;
 use crate::{
     config::{Config, Durability, Kafka, LogPlace},
     http::state::App,
 };
+
+/// Pause before a cluster that does not answer is asked again.
+#[cfg(feature = "kafka")]
+const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The folder of the embedded log in a data directory.
 #[must_use]
@@ -71,16 +78,15 @@ async fn on_kafka(_: &Config, kafka: &Kafka, _: &App, _: Arc<dyn Clock>) -> anyh
 
 #[cfg(feature = "kafka")]
 async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Clock>) -> anyhow::Result<Opened> {
-    use std::time::Duration;
-
     use reenact_kafka::{KafkaLive, KafkaLog};
-
-    /// Pause before a cluster that does not answer is asked again.
-    const RETRY: Duration = Duration::from_secs(1);
 
     let data = config.data.clone();
     let held = super::blocking(move || hold(&data)).await??;
-    let options = kafka_options(kafka, clock, Some(config.advertise.as_str().into()));
+    let options = reenact_kafka::Options {
+        node: Some(config.node.as_str().into()),
+        ..kafka_options(kafka, clock, Some(config.advertise.as_str().into()))
+    };
+    app.stage(&format!("connecting to kafka at `{}`", kafka.brokers));
     let log = loop {
         match KafkaLog::connect(options.clone()).await {
             Ok(log) => break log,
@@ -96,6 +102,50 @@ async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Cloc
     Ok(Opened { log: Arc::new(log), live_bus: Some(Arc::new(live)), held: Some(held) })
 }
 
+/// Refuses an object store that is not the one in which the other nodes keep the log's texts and files.
+///
+/// # Errors
+/// When it is another one, or the log cannot say and waiting would not help.
+pub async fn same_objects(config: &Config, app: &App, mark: Mark) -> anyhow::Result<()> {
+    match &config.log {
+        LogPlace::Embedded => Ok(()),
+        LogPlace::Kafka(kafka) => same_objects_on_kafka(config, kafka, app, mark).await,
+    }
+}
+
+#[cfg(not(feature = "kafka"))]
+async fn same_objects_on_kafka(_: &Config, kafka: &Kafka, _: &App, _: Mark) -> anyhow::Result<()> {
+    Err(no_kafka(&kafka.brokers))
+}
+
+#[cfg(feature = "kafka")]
+async fn same_objects_on_kafka(config: &Config, kafka: &Kafka, app: &App, mark: Mark) -> anyhow::Result<()> {
+    let options = kafka_options(kafka, Arc::new(SystemClock), None);
+    let named = loop {
+        let options = options.clone();
+        match super::blocking(move || reenact_kafka::object_store(&options, mark.store)).await? {
+            Ok(named) => break named,
+            Err(error) => {
+                tracing::warn!(%error, "the log does not say which object store is its own, trying again");
+                app.stage(&error.to_string());
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    if named != mark.store {
+        let (folder, prefix) = (config.objects.display(), &kafka.prefix);
+        bail!(
+            "`{folder}` is not the object store of log `{prefix}.*`, whose texts and files lie in store {named} (this \
+             is {}): give every node of the deployment the same `--objects`. If that store was lost, restore it from \
+             a backup; to go on without what was in it, put `{}` into `{folder}/{}` of a new one",
+            mark.store,
+            serde_json::to_string(&Mark { store: named, ..mark })?,
+            super::objects::MARK,
+        );
+    }
+    Ok(())
+}
+
 /// Half of what an owner adds to the time for which it waits for its predecessor's steps.
 #[cfg(feature = "kafka")]
 const CLOCK_SKEW_MAX_MS: i64 = 500;
@@ -108,6 +158,7 @@ pub fn kafka_options(kafka: &Kafka, clock: Arc<dyn Clock>, endpoint: Option<Arc<
         prefix: kafka.prefix.clone(),
         endpoint,
         partitions: kafka.partitions,
+        exact_partitions: kafka.partitions_asked,
         replication: kafka.replication,
         properties: kafka.properties.clone(),
         clock_skew_max_ms: Some(CLOCK_SKEW_MAX_MS),
@@ -116,8 +167,11 @@ pub fn kafka_options(kafka: &Kafka, clock: Arc<dyn Clock>, endpoint: Option<Arc<
 }
 
 /// Keeps other processes from the data directory as long as the file is open.
+///
+/// # Errors
+/// When another process has it, or it cannot be used.
 #[cfg(feature = "kafka")]
-fn hold(data: &Path) -> anyhow::Result<File> {
+pub fn hold(data: &Path) -> anyhow::Result<File> {
     let file = data.join("LOCK");
     std::fs::create_dir_all(data).with_context(|| format!("`{}` cannot be made", data.display()))?;
     let lock = File::create(&file).with_context(|| format!("`{}` cannot be written", file.display()))?;
@@ -129,4 +183,3 @@ fn hold(data: &Path) -> anyhow::Result<File> {
     }
     Ok(lock)
 }
-        exact_partitions: kafka.partitions_asked,

@@ -8,7 +8,8 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
 };
 use reenact_events::{Clock, EventLog, NodeId, Timestamp};
-use reenact_kafka::{ConnectError, KafkaLog, Options};
+use reenact_kafka::{ConnectError, KafkaLog, Options, object_store};
+use uuid::Uuid;
 
 use crate::support::*;
 
@@ -43,7 +44,6 @@ async fn unsafe_topics_are_refused_with_all_that_is_wrong() {
     ] {
         assert!(text.contains(&fault), "{fault} is not in: {text}");
     }
-}
     let there = topics_of(&brokers, &prefix);
     assert_eq!(there, [topics.commands, topics.events], "a start that is refused makes nothing");
 }
@@ -78,6 +78,7 @@ async fn a_number_of_partitions_that_was_asked_for_is_never_another() {
     for fine in [asking(2, true), asking(3, false)] {
         assert_eq!(KafkaLog::connect(fine).await.expect("connects").partitions(), 2);
     }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_are_gone_are_not_made_anew() {
@@ -119,6 +120,25 @@ async fn properties_that_do_not_go_together_are_refused_at_once() {
         assert!(matches!(error, ConnectError::Settings { .. }), "{name}: {error}");
         assert!(error.to_string().contains(word), "{name}: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_object_store_that_was_named_first_is_the_logs_whoever_asks() {
+    let options = deployment(&shared(), 1);
+    KafkaLog::connect(options.clone()).await.expect("makes it");
+    let named: Vec<_> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (1..=4)
+            .map(|number| {
+                scope.spawn({
+                    let options = &options;
+                    move || object_store(options, Uuid::from_u128(number)).expect("an answer")
+                })
+            })
+            .collect();
+        asked.into_iter().map(|asked| asked.join().expect("no panic")).collect()
+    });
+    assert!(named.iter().all(|store| *store == named[0]), "{named:?}");
+    assert_eq!(object_store(&options, Uuid::from_u128(9)).expect("an answer"), named[0]);
 }
 
 /// A clock that goes right and stands wrong.
