@@ -14,12 +14,13 @@ pub const SHAPES: &[&str] = &[
     "session:3",
     "place:1",
     "origin:1",
-    "open:1",
+    "open:2",
     "step:1",
-    "end:1",
+    "end:2",
     "agent:json:1",
     "indexes:4",
     "taken:1",
+    "losses:1",
 ];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
@@ -81,6 +82,9 @@ pub fn steps(session: &SessionId, index: u64) -> Vec<u8> {
 pub fn taken(command: &CommandId) -> Vec<u8> {
     key(b'q', &[command.as_str()])
 }
+
+/// How often a loss of events was accepted in the partition.
+pub const LOSSES: &[u8] = b"x";
 
 /// An agent's version.
 #[must_use]

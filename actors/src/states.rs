@@ -92,6 +92,14 @@ impl States {
         Ok(self.store.get(&keys::taken(id))?.is_some())
     }
 
+    /// How often a loss of events was accepted, as far as a store has seen.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn losses_in(store: &dyn StateStore) -> Result<u32, StoreError> {
+        Ok(read(keys::LOSSES, store)?.unwrap_or(0))
+    }
+
     /// The sequence that the stream's next event has.
     ///
     /// # Errors

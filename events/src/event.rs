@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, CommandId, LogId, NodeId, RawJson, RunId, SessionId, UserId, agent::AgentSpec};
+use crate::{AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, UserId, agent::AgentSpec};
 
 /// Why a stored event could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +168,41 @@ pub struct PartitionClaimed {
     /// Where the node serves HTTP, if it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Arc<str>>,
+    /// How often events were lost here and somebody accepted it, this time included. A state that knows of fewer and
+    /// does not fit the log has seen what was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub losses: u32,
+    /// What this claim accepts to be lost. Runs that are open at it may have done more than the log tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<Loss>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// What a partition has lost, as whoever accepted it was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Of what.
+    pub of: LossOf,
+    /// What stood before this offset is still there.
+    pub from: Offset,
+    /// Something stood before this offset that is not there any more.
+    pub until: Offset,
+    /// How that is known.
+    pub reason: Arc<str>,
+}
+
+/// See [`Loss`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossOf {
+    /// Acknowledged events.
+    Events,
+    /// Commands; the events that followed from those that were taken are there.
+    Commands,
 }
 
 /// See [`ComponentEvent::Registered`].
@@ -220,6 +255,21 @@ pub struct SessionUpdated {
 pub struct SessionDeleted {
     /// Which.
     pub session_id: SessionId,
+}
+
+impl PartitionClaimed {
+    /// The claim of a node that accepts nothing.
+    #[must_use]
+    pub fn new(node: NodeId, log_id: LogId, nonce: uuid::Uuid) -> Self {
+        Self { node, log_id, nonce, endpoint: None, losses: 0, accepts: Vec::new() }
+    }
+
+    /// The same in a partition where so many losses were accepted before, accepting these too.
+    #[must_use]
+    pub fn after(self, losses: u32, accepts: Vec<Loss>) -> Self {
+        let more = accepts.iter().any(|loss| loss.of == LossOf::Events);
+        Self { losses: losses + u32::from(more), accepts, ..self }
+    }
 }
 
 impl RunEvent {

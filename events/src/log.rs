@@ -44,6 +44,8 @@ pub struct Lease {
     pub node: NodeId,
     /// What is known of the owner before.
     pub predecessor: Predecessor,
+    /// How often a loss of events was accepted in this partition.
+    pub losses: u32,
 }
 
 impl Lease {

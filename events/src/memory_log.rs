@@ -29,7 +29,7 @@ pub use fault::{Fault, Faults, NoFaults, Operation};
 
 use crate::{
     Answer, Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, DeadLetter, EventLog, Forward, Lease,
-    LogError, LogId, NodeId, Offset, Owner, Ownership, PartitionId, Recorded,
+    LogError, LogId, NodeId, Offset, Owner, Ownership, PartitionId, Recorded, event::Loss,
 };
 use content::{Content, Partition};
 
@@ -113,6 +113,24 @@ impl MemoryLog {
     /// When there is no such partition.
     pub fn poison(&self, letter: DeadLetter) -> Result<(), LogError> {
         self.content().poison(letter)
+    }
+
+    /// Loses a partition's events at and after an offset, as a broker does of which an older copy was restored.
+    ///
+    /// # Errors
+    /// When there is no such partition.
+    pub fn forget(&self, partition: PartitionId, from: Offset) -> Result<(), LogError> {
+        self.content().partition(partition)?.forget(from);
+        Ok(())
+    }
+
+    /// Claims a partition, and accepts with it that something is lost.
+    ///
+    /// # Errors
+    /// As a claim has.
+    pub fn accept(&self, partition: PartitionId, node: NodeId, accepts: Vec<Loss>) -> Result<Lease, LogError> {
+        let at = self.shared.clock.now();
+        self.content().claim(partition, node, self.process, at, accepts)
     }
 
     /// The dead letters so far, for checks.
@@ -274,8 +292,7 @@ impl EventLog for MemoryLog {
     fn claim(&self, partition: PartitionId, node: NodeId) -> BoxFuture<'_, Result<Lease, LogError>> {
         async move {
             self.reach(Operation::Claim(partition)).await?;
-            let at = self.shared.clock.now();
-            self.content().claim(partition, node, self.process, at)
+            self.accept(partition, node, Vec::new())
         }
         .boxed()
     }

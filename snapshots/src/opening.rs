@@ -89,6 +89,11 @@ pub(crate) fn open_or_discard(home: &Path, identity: Identity) -> Result<(Opened
     }
 }
 
+/// Opens what is in `home` and changes nothing when that cannot be used; `None` when nothing is there.
+pub(crate) fn open_as_it_is(home: &Path, identity: Identity) -> Result<Option<Opened>, StoreError> {
+    generations(home)?.last().map(|newest| open_existing(*newest, home, identity)).transpose()
+}
+
 /// Makes an empty store in the next generation and deletes the ones before.
 pub(crate) fn open_fresh(home: &Path, identity: Identity) -> Result<Opened, StoreError> {
     let number = generations(home)?.last().map_or(0, |newest| newest.number) + 1;

@@ -18,7 +18,7 @@ use reenact_events::{LogId, PartitionId};
 
 use crate::{
     Change, Discarded, Position, StateStore, StoreError, codec,
-    opening::{Opened, caught, open_fresh, open_or_discard},
+    opening::{Opened, caught, open_as_it_is, open_fresh, open_or_discard},
     sealed::{Identity, SUMMARY_KEY, Summary, Totals, inner_key, outer_key, seal, unseal},
     store::{Entries, first_at_or_after},
 };
@@ -56,6 +56,24 @@ impl SledStore {
         let home = dir.join(format!("partition-{partition}"));
         let (opened, discarded) = open_or_discard(&home, Identity { log_id, partition, fingerprint })?;
         Ok((Self { home, live: RwLock::new(Live::new(opened)) }, discarded))
+    }
+
+    /// Opens the store of a partition to look at it, if there is one: what cannot be used is left as it is.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn look(
+        dir: &Path,
+        log_id: LogId,
+        partition: PartitionId,
+        fingerprint: u64,
+    ) -> Result<Option<Self>, StoreError> {
+        let home = dir.join(format!("partition-{partition}"));
+        if !home.is_dir() {
+            return Ok(None);
+        }
+        let opened = open_as_it_is(&home, Identity { log_id, partition, fingerprint })?;
+        Ok(opened.map(|opened| Self { home, live: RwLock::new(Live::new(opened)) }))
     }
 
     // A panic of sled is caught below these locks, so a poisoned one can only be whole.

@@ -2,14 +2,14 @@
 //! change one here has no effect, so a changed type gets a new sample with a new name.
 
 use reenact_events::{
-    AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, RawJson, RunId, SessionId, StepToken, Text, Timestamp,
-    UserId,
+    AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
+    Timestamp, UserId,
     agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
     event::{
-        CancellationStage, ComponentRegistered, Failure, PartitionClaimed, Resolution, RunCancelRequested,
-        RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted, SessionCreated,
-        SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved,
-        StepResult, ToolCallRequest, Usage,
+        CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
+        RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
+        SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
+        StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
     ids,
 };
@@ -122,8 +122,16 @@ fn entities() -> Vec<Named> {
         log_id: LogId(ids::derived("log", &["golden"])),
         nonce: ids::derived("claim", &["golden"]),
         endpoint: None,
+        losses: 0,
+        accepts: Vec::new(),
     };
     let serving = PartitionClaimed { endpoint: Some("http://10.0.0.1:7777".into()), ..claimed.clone() };
+    let lost = |of, until| Loss { of, from: Offset(3), until: Offset(until), reason: "it is gone".into() };
+    let accepting = PartitionClaimed {
+        losses: 2,
+        accepts: vec![lost(LossOf::Events, 9), lost(LossOf::Commands, 4)],
+        ..claimed.clone()
+    };
     let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
     let created = SessionCreated {
         session_id: session(),
@@ -146,6 +154,7 @@ fn entities() -> Vec<Named> {
     vec![
         ("claimed", claimed.into()),
         ("serving", serving.into()),
+        ("accepting", accepting.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("full", created.into()),

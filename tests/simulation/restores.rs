@@ -18,6 +18,7 @@ use reenact_actors::{
 use reenact_events::{
     Answer, Batch, BatchId, ChainHash, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError,
     LogId, MemoryLog, NodeId, Offset, Owner, PartitionId, Recorded,
+    event::{Loss, LossOf},
 };
 use reenact_snapshots::{
     ExportableStore, MemoryStore, Position, Shelf, StateStore,
@@ -183,8 +184,47 @@ fn a_snapshot_stands_in_for_a_beginning_that_was_removed() {
     });
 }
 
+/// What a claim accepts that goes on without everything behind an offset.
+fn loss(until: Offset) -> Vec<Loss> {
+    vec![Loss { of: LossOf::Events, from: Offset(0), until, reason: "it is gone".into() }]
+}
+
+/// A state that has seen what the log does not have proves that acknowledged events are lost.
 #[test]
-fn snapshots_that_the_log_does_not_go_on_from_are_passed_over_for_an_older_one() {
+fn a_state_that_has_seen_more_than_the_log_is_refused_until_that_is_accepted() {
+    on_virtual_time(async {
+        let scene = Scene::new();
+        scene.events(5).await;
+        let (older, position) = scene.restored_store().await;
+        scene.snapshot(&older, position).await;
+        scene.events(5).await;
+        let (newer, later) = scene.restored_store().await;
+        scene.snapshot(&newer, later).await;
+        scene.log.inner.forget(PARTITION, position.next_offset).expect("there is such a partition");
+
+        // First it ends before, then claims of those that were refused stand in the place of what was lost.
+        for _ in 0..10 {
+            for (store, with_shelf) in [(Arc::default(), true), (older.clone(), true), (newer.clone(), false)] {
+                let error = scene.restore(&store, with_shelf).await.err().expect("it is refused").to_string();
+                assert!(error.contains("acknowledged events are lost"), "{error}");
+            }
+        }
+        scene.log.inner.accept(PARTITION, NodeId::trusted("accept"), loss(later.next_offset)).expect("claims");
+        let refused = 3 * 10;
+        let restored = scene.restore(&Arc::default(), true).await.expect("from the older snapshot");
+        assert_eq!(restored.folded, refused + 1 + 1);
+        let restored = scene.restore(&newer, false).await.expect("from the beginning");
+        assert_eq!(restored.folded, 5 + 1 + refused + 1 + 1 + 1);
+        // What is lost after that is another loss.
+        let (store, position) = scene.restored_store().await;
+        scene.log.inner.forget(PARTITION, Offset(position.next_offset.0 - 2)).expect("there is such a partition");
+        let error = scene.restore(&store, false).await.err().expect("it is refused").to_string();
+        assert!(error.contains("acknowledged events are lost"), "{error}");
+    });
+}
+
+#[test]
+fn snapshots_that_are_not_whole_are_passed_over_for_an_older_one_whatever_they_say() {
     on_virtual_time(async {
         let scene = Scene::new();
         scene.events(5).await;
@@ -192,10 +232,14 @@ fn snapshots_that_the_log_does_not_go_on_from_are_passed_over_for_an_older_one()
         scene.snapshot(&store, position).await;
         scene.events(5).await;
         let (store, later) = scene.restored_store().await;
-        scene.snapshot(&store, Position { chain: ChainHash::default(), ..later }).await;
         let never = Offset(later.next_offset.0 + 1_000);
-        scene.snapshot(&store, Position { next_offset: never, ..later }).await;
-
+        for position in [Position { chain: ChainHash::default(), ..later }, Position { next_offset: never, ..later }] {
+            scene.snapshot(&store, position).await;
+        }
+        for (name, bytes) in scene.shelf.objects().iter_mut() {
+            let last = bytes.len() - 1;
+            bytes[last] ^= u8::from(!name.ends_with(&format!("{:020}.snap", position.next_offset.0)));
+        }
         let restored = scene.restore(&Arc::default(), true).await.expect("from the oldest");
         assert_eq!(restored.folded, 5 + 1 + 1);
         let restored = scene.restore(&store, true).await.expect("from its own store, which is near");

@@ -36,6 +36,7 @@ use crate::{
     states::States,
 };
 
+pub use begin::snapshots_folder;
 pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
 pub use restore::{RestoreError, Restored, restore};
 pub use snapshot::Parting;

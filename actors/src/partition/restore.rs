@@ -72,18 +72,18 @@ pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored
     Ok(Restored { folded, lease, states, store, position, unsaved })
 }
 
-/// The store is written after the commit only, so whatever it has seen was acknowledged. A log that does not
-/// have it any more has lost events, and what they did must not be done again in silence.
-pub(super) fn events_are_gone(partition: PartitionId, seen: Offset) -> LogError {
-    LogError::Damaged {
-        partition,
-        offset: seen,
-        reason: "the state store has seen events before this offset that the log does not have any more, so \
-                 acknowledged events are lost; to go on without them, delete the folder `state` and the files \
-                 `views.db*` beside the log's folder"
-            .into(),
-    }
+/// A state is written after the commit only, so whatever it has seen was acknowledged. A log that does not have it
+/// any more has lost events, and what they did must not be done again in silence.
+pub(super) fn events_are_gone(partition: PartitionId, seen: Offset, who: &str) -> LogError {
+    let reason = format!(
+        "{who} has seen events before this offset that the log does not have any more, so acknowledged events are \
+         lost; `reenact log accept-loss --partition {partition}` goes on without them"
+    );
+    LogError::Damaged { partition, offset: seen, reason: reason.into() }
 }
+
+/// How that store is called which a node has to itself.
+pub(super) const STATE_STORE: &str = "the state store";
 
 async fn fold(
     log: &dyn EventLog,
@@ -106,7 +106,7 @@ async fn fold(
                     offset: record.offset,
                     reason: "the hash chain does not begin here".into(),
                 },
-                seen => events_are_gone(lease.partition, seen),
+                seen => events_are_gone(lease.partition, seen, STATE_STORE),
             }
             .into());
         }

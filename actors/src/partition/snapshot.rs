@@ -19,7 +19,10 @@ use reenact_snapshots::{
 };
 use tokio::sync::Notify;
 
-use super::{AbortOnDrop, Partition, begin::origin};
+use super::{
+    AbortOnDrop, Partition,
+    begin::{origin, snapshots_folder},
+};
 use crate::shared::Shared;
 
 /// Snapshots that are kept of a partition.
@@ -108,7 +111,8 @@ impl Snapshots {
         let Some(export) = self.store.export()? else { return Ok(None) };
         let origin = origin(&self.shared, &self.lease);
         let header = Header::new(&origin, export.position());
-        let path = format!("{}/{}", origin.folder(), header.name());
+        let folder = snapshots_folder(&origin, self.lease.losses);
+        let path = format!("{folder}/{}", header.name());
         // Others have their turn between two pieces.
         let pieces = snapshot::pieces(export, &header)?.then(|piece| async {
             tokio::task::yield_now().await;
@@ -118,7 +122,7 @@ impl Snapshots {
         let without = |count: u64| Some(count.saturating_sub(unsaved));
         // It always has a value.
         self.unsaved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, without).unwrap_or_default();
-        if let Err(error) = remove_old(shelf, &origin.folder()).await {
+        if let Err(error) = remove_old(shelf, &folder).await {
             tracing::warn!(partition = self.lease.partition.0, %error, "snapshots that are too old are not removed");
         }
         Ok(Some(header.name()))

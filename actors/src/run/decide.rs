@@ -136,6 +136,10 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
             _ => Ok(Vec::new()),
         };
     }
+    if run.progress.history_lost {
+        draft.fail(history_lost());
+        return Ok(draft.events);
+    }
     match command {
         RunCommand::Begin => draft.begin(),
         RunCommand::ModelReturned { step, attempt, outcome, duration_ms } => {
@@ -153,6 +157,18 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Fail(error) => draft.fail(error),
     }
     Ok(draft.events)
+}
+
+/// Why a run ends that may have done more than its events tell: nothing of it is done again.
+#[must_use]
+pub fn history_lost() -> Failure {
+    Failure {
+        kind: "history_lost".into(),
+        message: "events of the log were lost, and it was accepted to go on without them: this run may have done more \
+                  than is known. Nothing of it is done again: look at what its tools did, and start a new run"
+            .into(),
+        status: None,
+    }
 }
 
 /// The run as it would be after the events so far, and those events.
@@ -369,7 +385,11 @@ impl Draft<'_> {
         }
     }
 
+    /// A run that has not had its turn gets it with its end, so that it does not count as one that waits.
     fn fail(&mut self, error: Failure) {
+        if self.run.progress.status == RunStatus::Pending {
+            self.push(RunStarted { run_id: self.run_id() });
+        }
         self.push(RunFailed { run_id: self.run_id(), error });
     }
 }

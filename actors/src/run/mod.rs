@@ -5,6 +5,6 @@ pub mod evolve;
 pub mod history;
 pub mod state;
 
-pub use decide::{Context, ReconcileAnswer, RunCommand, decide};
+pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};
 pub use evolve::evolve;
 pub use state::{RunState, Step, StepState};

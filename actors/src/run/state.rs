@@ -49,6 +49,8 @@ pub struct Progress {
     pub last_turn: Option<u32>,
     /// How many steps have no outcome yet.
     pub open: u32,
+    /// The log has lost events since, and perhaps some of this run: it may have done more than is known.
+    pub history_lost: bool,
 }
 
 /// How a step stands.
@@ -115,8 +117,15 @@ impl RunState {
     /// A run that was just accepted.
     #[must_use]
     pub fn queued(origin: Origin) -> Self {
-        let progress =
-            Progress { status: RunStatus::Pending, started_at: None, steps: 0, turns: 0, last_turn: None, open: 0 };
+        let progress = Progress {
+            status: RunStatus::Pending,
+            started_at: None,
+            steps: 0,
+            turns: 0,
+            last_turn: None,
+            open: 0,
+            history_lost: false,
+        };
         Self { origin: Arc::new(origin), progress, steps: Vec::new() }
     }
 

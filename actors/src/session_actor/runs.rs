@@ -9,7 +9,10 @@ use reenact_events::{
 };
 
 use super::{RunPlace, SessionMessage, SessionWork};
-use crate::run_actor::{Entry, RunActor, RunMessage, RunSeed};
+use crate::{
+    run::history_lost,
+    run_actor::{Entry, RunActor, RunMessage, RunSeed},
+};
 
 /// Restarts of one run's actor after which the run is ended with an error.
 const RUN_CRASHES_MAX: u32 = 5;
@@ -38,6 +41,10 @@ impl SessionWork {
         let partition = self.partition().clone();
         for run_id in partition.states.open_runs(self.id())? {
             let Some(run) = partition.states.run(&run_id)? else { continue };
+            if run.progress.history_lost {
+                self.spawn(run_id, Entry::Failing(history_lost())).await?;
+                continue;
+            }
             match run.progress.status {
                 RunStatus::Running => {
                     partition.shared.admission().force(partition.lease.partition, &run_id);
@@ -142,6 +149,7 @@ impl SessionWork {
                 message: format!("the run's actor failed {RUN_CRASHES_MAX} times; the server's log says why").into(),
                 status: None,
             }),
+            _ if run.progress.history_lost => Entry::Failing(history_lost()),
             RunStatus::Running => Entry::Recovered,
             // It was called, and failed before it began.
             RunStatus::Pending if self.has_slot(&run_id) => Entry::Called,

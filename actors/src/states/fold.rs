@@ -6,8 +6,9 @@ use std::{
 };
 
 use reenact_events::{
-    BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp, agent::AgentSpec,
-    event::StepResult,
+    BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
+    agent::AgentSpec,
+    event::{PartitionEvent, StepResult},
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
@@ -45,6 +46,8 @@ pub(super) struct Hot {
     pub(super) sessions: BTreeMap<SessionId, HotSession>,
     pub(super) heads: BTreeMap<StreamKey, u64>,
     pub(super) agents: BTreeMap<Arc<str>, Arc<AgentSpec>>,
+    /// How often a loss was accepted, once that was read.
+    losses: Option<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -164,6 +167,9 @@ impl Hot {
             changes.put(keys::agent(&registered.version), &json)?;
             self.agents.insert(registered.version.clone(), Arc::new(registered.spec.clone()));
         }
+        if let Event::Partition(PartitionEvent::Claimed(claimed)) = fact.event {
+            self.take_losses(claimed.losses, changes)?;
+        }
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
         session::evolve(Arc::make_mut(&mut self.session(&id, changes.store)?.state), fact.event);
@@ -174,6 +180,28 @@ impl Hot {
         }
         let HotSession { state, latest } = self.session(&id, changes.store)?.clone();
         changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&state), next_seq, latest })
+    }
+
+    /// With the claim that accepts a loss, each run that has not ended may have done more than is known.
+    fn take_losses(&mut self, losses: u32, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+        let known = match self.losses {
+            Some(known) => known,
+            None => super::States::losses_in(changes.store)?,
+        };
+        self.losses = Some(losses.max(known));
+        if losses <= known {
+            return Ok(());
+        }
+        changes.put(keys::LOSSES.to_vec(), &losses)?;
+        for (key, bytes) in changes.scan(keys::OPEN_RUNS)? {
+            let StoredOpen { run_id, .. } = codec::decode(&bytes)?;
+            let missing = || StoreError::new(format!("run `{run_id}` is open and not in the store"));
+            let mut run = self.run(&run_id, changes.store)?.ok_or_else(missing)?;
+            Arc::make_mut(&mut run).progress.history_lost = true;
+            changes.put(key, &StoredOpen { run_id: run_id.clone(), progress: run.progress })?;
+            self.runs.insert(run_id, run);
+        }
+        Ok(())
     }
 
     fn take_run(

@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 
 use reenact_events::{
-    Batch, BatchId, ChainHash, CommitOutcome, Committed, Forward, Lease, LogError, LogId, NewEvent, NodeId, Offset,
-    PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp, event::PartitionClaimed, ids,
+    Batch, BatchId, ChainHash, CommitOutcome, Committed, Event, Forward, Lease, LogError, LogId, NewEvent, NodeId,
+    Offset, PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp,
+    event::{Loss, PartitionClaimed, PartitionEvent},
+    ids,
     log::no_such_partition,
 };
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::{
+    readers::{Range, block},
     record::{self, last_position, position},
     schema::Identity,
 };
@@ -144,27 +147,54 @@ impl<'c> Ledger<'c> {
         Err(LogError::Unavailable { reason: no_such_partition(partition, self.identity.partitions) })
     }
 
-    /// Takes the partition and appends the claim.
+    /// Takes the partition and appends the claim, which may accept that something is lost.
     pub(crate) fn claim(
         &mut self,
         partition: PartitionId,
         node: NodeId,
         predecessor: Predecessor,
         at: Timestamp,
+        accepts: Vec<Loss>,
     ) -> Result<Lease, Stop> {
         let mut standing = self.standing(partition)?;
         let term = Term(standing.next.0);
         let log_id: LogId = self.identity.log_id;
         let nonce = ids::derived("claim", &[&log_id.to_string(), &partition.to_string(), &term.to_string()]);
-        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce, endpoint: None }.into();
-        let event = NewEvent::new(StreamKey::partition(partition), standing.claims, at, None, None, &claimed)?;
+        if !accepts.is_empty() {
+            self.pass_over_commands(partition, &mut standing)?;
+        }
+        let claimed = PartitionClaimed::new(node.clone(), log_id, nonce).after(self.losses(partition)?, accepts);
+        let losses = claimed.losses;
+        let event = NewEvent::new(StreamKey::partition(partition), standing.claims, at, None, None, &claimed.into())?;
         standing.claims += 1;
         standing.term = Some(term);
         self.append(partition, &mut standing, BatchId(nonce), &[event])?;
         self.standings.insert(partition, standing);
         let forget = "DELETE FROM empty_batches WHERE position BETWEEN ?1 AND ?2";
         self.connection.prepare_cached(forget)?.execute((position(partition, Offset(0)), last_position(partition)))?;
-        Ok(Lease { partition, term, node, predecessor })
+        Ok(Lease { partition, term, node, predecessor, losses })
+    }
+
+    /// How often a loss was accepted in the partition, as its last claim says.
+    fn losses(&mut self, partition: PartitionId) -> Result<u32, Stop> {
+        let Some(term) = self.standing(partition)?.term else { return Ok(0) };
+        let (from, until) = (Offset(term.0), Offset(term.0 + 1));
+        let claim = block(self.connection, Range { partition, from, until })?.next();
+        match claim.map(|claim| claim.decode()) {
+            Some(Ok(Event::Partition(PartitionEvent::Claimed(claimed)))) => Ok(claimed.losses),
+            _ => {
+                let reason = "the claim of this term is not there".into();
+                Err(LogError::Damaged { partition, offset: from, reason }.into())
+            }
+        }
+    }
+
+    /// With events lost it is not known which of the waiting commands were taken before, and none is taken twice.
+    fn pass_over_commands(&self, partition: PartitionId, standing: &mut Standing) -> Result<(), Stop> {
+        standing.cursor = standing.next_command;
+        let sql = "DELETE FROM commands WHERE position BETWEEN ?1 AND ?2";
+        self.connection.prepare_cached(sql)?.execute((position(partition, Offset(0)), last_position(partition)))?;
+        Ok(())
     }
 
     /// Appends a batch, unless the lease or the batch forbids it.

@@ -14,7 +14,7 @@ use futures::{
 };
 use reenact_events::{
     Answer, Batch, BatchId, Clock, CommandRecord, CommitOutcome, Committed, EventLog, Forward, Lease, LogError, LogId,
-    NodeId, Offset, Owner, PartitionId, Recorded, log::no_such_partition,
+    NodeId, Offset, Owner, PartitionId, Recorded, event::Loss, log::no_such_partition,
 };
 use tokio::sync::{broadcast, mpsc};
 
@@ -23,7 +23,7 @@ use crate::{
     directory::{Directory, io_error},
     open::{self, Existing},
     readers::Readers,
-    request::{Request, Slot},
+    request::{Claim, Request, Slot},
     schema::Identity,
     streams,
     view::{Views, closed},
@@ -90,6 +90,19 @@ impl EmbeddedLog {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Claims a partition, and accepts with it that something is lost: with no losses, a claim like any other. The
+    /// commands that wait then are passed over, since some of them may have been taken before.
+    ///
+    /// # Errors
+    /// As a claim has.
+    pub async fn accept(&self, partition: PartitionId, node: NodeId, accepts: Vec<Loss>) -> Result<Lease, LogError> {
+        let claim = Claim { partition, node, at: self.inner.clock.now(), accepts };
+        let lease = self.ask(|slot| Request::Claim { claim, slot }).await.or_closed()?;
+        let owner = Owner { partition, term: lease.term, node: lease.node.clone(), endpoint: None };
+        self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, owner);
+        Ok(lease)
+    }
+
     /// Tells the answers of a batch to whoever listens in this process: nobody else can have asked.
     fn tell(&self, lease: &Lease, batch: &Batch, committed: &Committed) {
         for answer in &batch.answers {
@@ -154,14 +167,7 @@ impl EventLog for EmbeddedLog {
     }
 
     fn claim(&self, partition: PartitionId, node: NodeId) -> BoxFuture<'_, Result<Lease, LogError>> {
-        let at = self.inner.clock.now();
-        async move {
-            let lease = self.ask(|slot| Request::Claim { partition, node, at, slot }).await.or_closed()?;
-            let owner = Owner { partition, term: lease.term, node: lease.node.clone(), endpoint: None };
-            self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, owner);
-            Ok(lease)
-        }
-        .boxed()
+        self.accept(partition, node, Vec::new()).boxed()
     }
 
     fn replay(&self, lease: &Lease, from: Offset) -> BoxStream<'static, Result<Recorded, LogError>> {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use reenact_events::{
     Batch, BatchId, CommitOutcome, Committed, Forward, Lease, LogError, NodeId, PartitionId, Predecessor, Timestamp,
+    event::Loss,
 };
 use tokio::sync::oneshot;
 
@@ -37,10 +38,18 @@ impl<T> Slot<T> {
 
 /// One question. See [`reenact_events::EventLog`].
 pub(crate) enum Request {
-    Claim { partition: PartitionId, node: NodeId, at: Timestamp, slot: Slot<Result<Lease, LogError>> },
+    Claim { claim: Claim, slot: Slot<Result<Lease, LogError>> },
     Commit { lease: Lease, batch: Batch, slot: Slot<CommitOutcome> },
     Resolve { lease: Lease, batch: BatchId, slot: Slot<Result<Option<Committed>, LogError>> },
     Publish { commands: Vec<Forward>, slot: Slot<Result<(), LogError>> },
+}
+
+/// Who takes which partition, and what is accepted to be lost with it.
+pub(crate) struct Claim {
+    pub(crate) partition: PartitionId,
+    pub(crate) node: NodeId,
+    pub(crate) at: Timestamp,
+    pub(crate) accepts: Vec<Loss>,
 }
 
 /// Why a transaction did not become durable.
@@ -65,13 +74,13 @@ impl Request {
     /// was given for.
     pub(crate) fn perform(&mut self, ledger: &mut Ledger<'_>, claimed: &mut BTreeSet<PartitionId>) -> Result<(), Stop> {
         match self {
-            Self::Claim { partition, node, at, slot } => {
+            Self::Claim { claim: Claim { partition, node, at, accepts }, slot } => {
                 slot.answer = Some(match ledger.check(*partition) {
                     Err(error) => Err(error),
                     Ok(()) => {
                         let first = claimed.insert(*partition);
                         let predecessor = if first { Predecessor::Dead } else { Predecessor::MaybeAlive };
-                        Ok(ledger.claim(*partition, node.clone(), predecessor, *at)?)
+                        Ok(ledger.claim(*partition, node.clone(), predecessor, *at, accepts.clone())?)
                     }
                 });
             }

@@ -29,6 +29,7 @@ mod group;
 mod letters;
 mod live;
 mod log;
+mod loss;
 mod namesake;
 mod objects;
 mod options;

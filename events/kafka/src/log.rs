@@ -92,7 +92,20 @@ impl KafkaLog {
         &self.inner.common
     }
 
-    fn check(&self, partition: PartitionId) -> Result<(), LogError> {
+    /// What a writer works with that is a member of no group.
+    pub(crate) fn apart(&self) -> Common {
+        let common = self.common();
+        Common {
+            options: common.options.clone(),
+            topics: common.options.topics(),
+            log_id: common.log_id,
+            partitions: common.partitions,
+            ownership: Ownership::default(),
+            trouble: common.trouble.clone(),
+        }
+    }
+
+    pub(crate) fn check(&self, partition: PartitionId) -> Result<(), LogError> {
         if partition.0 < self.common().partitions {
             return Ok(());
         }
@@ -377,7 +390,7 @@ fn owner(value: &[u8]) -> Option<Owner> {
     })
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LogError> + Send + 'static,
 ) -> Result<T, LogError> {
     let stopped = |_| LogError::Unavailable { reason: "the process is going down".into() };

@@ -11,7 +11,7 @@ use rdkafka::{
     config::FromClientConfigAndContext,
     consumer::{BaseConsumer, Consumer},
     error::{KafkaError, KafkaResult},
-    message::BorrowedMessage,
+    message::{BorrowedMessage, OwnedMessage},
     types::RDKafkaErrorCode,
 };
 use reenact_events::{LogError, Offset, PartitionId, Recorded};
@@ -232,16 +232,25 @@ pub(crate) fn range(
     from: Offset,
     end: Offset,
 ) -> Result<Vec<EventRecord>, LogError> {
+    messages(consumer, topic, partition, (from, end))?.iter().map(record::event).collect()
+}
+
+/// Records of a range, oldest first.
+pub(crate) fn messages(
+    consumer: &Consuming,
+    topic: &str,
+    partition: PartitionId,
+    (from, end): (Offset, Offset),
+) -> Result<Vec<OwnedMessage>, LogError> {
     let list = place(topic, partition, at(from)).and_then(|list| consumer.assign(&list));
     list.map_err(|error| unavailable("a reader cannot begin", &error))?;
     let (mut found, deadline) = (Vec::new(), Instant::now() + 3 * ASK);
     loop {
         match consumer.poll(POLL) {
             Some(Ok(message)) => {
-                let event = record::event(&message)?;
-                let offset = event.recorded.offset;
+                let offset = Offset(message.offset().unsigned_abs());
                 if offset < end {
-                    found.push(event);
+                    found.push(message.detach());
                 }
                 if offset.next() >= end {
                     return Ok(found);

@@ -253,13 +253,12 @@ pub(crate) fn commands_lost(topic: &str, partition: PartitionId, from: Offset, l
     );
 }
 
-/// Commands were taken that the topic does not have.
-pub(crate) fn commands_missing(topic: &str, partition: PartitionId, cursor: Offset, end: Offset) -> LogError {
-    let reason = format!(
+/// What is said when commands were taken that the topic does not have.
+pub(crate) fn commands_missing(topic: &str, cursor: Offset, end: Offset) -> String {
+    format!(
         "commands up to offset {cursor} were taken, but topic `{topic}` ends at {end}: it was recreated, or an older \
          broker was restored"
-    );
-    LogError::Damaged { partition, offset: cursor, reason: reason.into() }
+    )
 }
 
 /// The headers of a dead letter: those that it came with, then where it stood and why it is here.

@@ -1,6 +1,7 @@
 //! The one thread that appends to a partition while this process owns it.
 
 mod claim;
+mod standing;
 mod transact;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 
 use reenact_events::{
     Batch, BatchId, ChainHash, CommitOutcome, Committed, Lease, LogError, LogId, NodeId, Offset, PartitionId, Recorded,
-    Term,
+    Term, event::Loss,
 };
 use tokio::sync::oneshot;
 
@@ -87,6 +88,23 @@ pub(crate) fn spawn(common: Arc<Common>, partition: PartitionId) -> std::io::Res
     Ok(jobs)
 }
 
+pub(crate) use claim::Accept;
+
+/// What is gone of a partition, as the log itself can tell.
+pub(crate) fn lost(common: Arc<Common>, partition: PartitionId) -> Result<Vec<Loss>, LogError> {
+    Ok(Writer::new(common, partition).standing()?.lost)
+}
+
+/// Claims a partition for a moment, to accept that something of it is gone.
+pub(crate) fn accept(
+    common: Arc<Common>,
+    partition: PartitionId,
+    node: NodeId,
+    what: &Accept,
+) -> Result<Lease, LogError> {
+    Writer::new(common, partition).claim(node, Some(what))
+}
+
 /// See the module.
 struct Writer {
     common: Arc<Common>,
@@ -123,7 +141,7 @@ impl Writer {
         while let Ok(job) = queue.recv() {
             // Whoever asked may have gone; its successor claims anew and reads what was written.
             match job {
-                Job::Claim { node, reply } => reply.send(self.claim(node)).unwrap_or_default(),
+                Job::Claim { node, reply } => reply.send(self.claim(node, None)).unwrap_or_default(),
                 Job::Commit { lease, batch, reply } => reply.send(self.commit(&lease, &batch)).unwrap_or_default(),
                 Job::Resolve { lease, batch, reply } => {
                     reply.send(self.resolve(&lease, batch)).unwrap_or_default();
@@ -299,7 +317,7 @@ impl Writer {
         }
         // A batch without events has left nothing but the note beside the cursor.
         let (cursor, note) = self.committed(&inspector)?;
-        if committed.offsets.is_empty() && note != claim::note(lease.term, batch) {
+        if committed.offsets.is_empty() && note != standing::batch_note(lease.term, batch, self.last()) {
             return Ok(None);
         }
         let found = Batch { next_command: cursor, ..Batch::new(batch, Vec::new()) };

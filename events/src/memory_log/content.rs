@@ -9,7 +9,9 @@ use std::{
 use crate::{
     Answer, Arrival, Batch, BatchId, ChainHash, CommandRecord, CommitOutcome, Committed, DeadLetter, Forward, Lease,
     LogError, LogId, NewEvent, NodeId, Offset, Owner, PartitionId, Predecessor, Recorded, StreamKey, Term, Timestamp,
-    event::PartitionClaimed, ids, log::no_such_partition,
+    event::{Loss, PartitionClaimed},
+    ids,
+    log::no_such_partition,
 };
 
 use super::{fault::Fault, sharing::Sharing};
@@ -39,6 +41,8 @@ pub(super) struct Partition {
     /// The ownership that may append; `None` before the first claim and after an injected fence.
     term: Option<Term>,
     claims: u64,
+    /// How often a loss of events was accepted.
+    losses: u32,
     /// The process that claimed last.
     claimant: Option<u64>,
     /// The node that claimed last.
@@ -96,6 +100,7 @@ impl Content {
         node: NodeId,
         process: u64,
         at: Timestamp,
+        accepts: Vec<Loss>,
     ) -> Result<Lease, LogError> {
         self.pass();
         if !self.sharing.may_own(partition, process) {
@@ -111,17 +116,18 @@ impl Content {
         };
         let term = Term(known.next.0);
         let nonce = ids::derived("claim", &[&log_id.to_string(), &partition.to_string(), &term.to_string()]);
-        let claimed = PartitionClaimed { node: node.clone(), log_id, nonce, endpoint: None }.into();
-        let key = StreamKey::partition(partition);
-        let event = NewEvent::new(key, known.claims, at, None, None, &claimed)
+        let claimed = PartitionClaimed::new(node.clone(), log_id, nonce).after(known.losses, accepts);
+        let (key, losses) = (StreamKey::partition(partition), claimed.losses);
+        let event = NewEvent::new(key, known.claims, at, None, None, &claimed.into())
             .map_err(|error| LogError::Unavailable { reason: error.to_string().into() })?;
         known.claims += 1;
+        known.losses = losses;
         known.claimant = Some(process);
         known.node = Some(node.clone());
         known.term = Some(term);
         known.batches.clear();
         known.append(partition, term, BatchId(nonce), &[event]);
-        Ok(Lease { partition, term, node, predecessor })
+        Ok(Lease { partition, term, node, predecessor, losses })
     }
 
     /// A batch reaches the log; says why it is not written, if it is not.
@@ -293,6 +299,17 @@ impl Partition {
         if !self.waiting.iter().any(|known| known.will_wake(waker)) {
             self.waiting.push(waker.clone());
         }
+    }
+
+    /// Loses the events at and after an offset, as a log does of which an older copy was restored.
+    pub(super) fn forget(&mut self, from: Offset) {
+        self.events.truncate(self.place(from));
+        self.next = from;
+        self.chain = self.events.last().map(|last| last.chain).unwrap_or_default();
+        self.claims = self.events.iter().filter(|event| event.event.key.as_session().is_none()).count() as u64;
+        self.term = None;
+        self.batches.clear();
+        self.wake();
     }
 
     pub(super) fn bounds(&self) -> (Offset, Offset) {

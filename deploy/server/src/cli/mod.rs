@@ -8,6 +8,7 @@ mod config;
 mod dead_letters;
 mod doctor;
 mod events;
+mod log;
 mod log_source;
 mod nodes;
 mod options;
@@ -51,6 +52,9 @@ enum Command {
     /// Read the log of a stopped or running deployment.
     #[command(subcommand)]
     Events(events::Events),
+    /// Accept that a log has lost events, so that it is served again.
+    #[command(subcommand)]
+    Log(log::Log),
     /// List records of the command topic that are no commands, show one, send one again.
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
@@ -92,6 +96,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
+        Command::Log(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
         Command::Nodes(command) => command.execute(json).await,
         Command::Schema(command) => command.write(),

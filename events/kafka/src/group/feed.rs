@@ -125,7 +125,8 @@ impl Feeds {
             }
             let is_there = feed.next <= end;
             if !is_there {
-                let damaged = record::commands_missing(topic, *partition, feed.next, end);
+                let reason = record::commands_missing(topic, feed.next, end).into();
+                let damaged = LogError::Damaged { partition: *partition, offset: feed.next, reason };
                 // A listener that is behind sees its channel end; its next claim meets the same error.
                 feed.sink.try_send(Err(damaged)).unwrap_or_default();
             }

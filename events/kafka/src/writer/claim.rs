@@ -1,51 +1,42 @@
 //! Taking a partition: fence first, then look where the log stands, then write the claim.
 
-use rdkafka::{TopicPartitionList, consumer::Consumer, error::KafkaError};
 use reenact_events::{
-    BatchId, Committed, Event, Lease, LogError, NewEvent, NodeId, Offset, Predecessor, Recorded, StreamKey, Term,
-    Timestamp,
-    event::{PartitionClaimed, PartitionEvent},
+    BatchId, Committed, DeadLetter, Lease, LogError, NewEvent, NodeId, Offset, StreamKey, Term, Timestamp,
+    event::{Loss, LossOf, PartitionClaimed},
 };
 use uuid::Uuid;
 
-use super::{REJOIN_WAIT, Writer, transact::Failed};
+use super::{
+    REJOIN_WAIT, Writer,
+    standing::{Standing, claim_note, released_note},
+    transact::Failed,
+};
 use crate::{
     client::Part,
     failure::{Action, Stage},
     ownership::Membership,
     producer::{Outgoing, Producer},
-    reader::{self, Consuming, number},
-    record::{self, EventRecord},
+    reader::{self, number},
+    record,
 };
 
 /// Somebody else's record may still get in between looking and claiming, once or twice.
 const TRIES: u32 = 5;
-/// What stands before the owner's term in the note that every commit of the cursor carries.
-const TERM: &str = "term:";
-/// What stands before the last batch in it.
-const BATCH: &str = "batch:";
-/// The same in the note of an owner that gave the partition up in order.
-const RELEASED: &str = "released:";
+/// Commands that are put among the dead letters in one transaction.
+const LETTERS_MAX: u64 = 5_000;
 
-/// The note of a transaction that writes a batch.
-pub(super) fn note(term: Term, batch: BatchId) -> String {
-    format!("{TERM}{term} {BATCH}{batch}")
-}
-
-/// Where a partition stands before a claim.
-struct Standing {
-    /// The last event, if there is any.
-    last: Option<EventRecord>,
-    /// How many claims there are.
-    claims: u64,
-    /// The offset that the claim gets.
-    next: Offset,
-    cursor: Offset,
-    predecessor: Predecessor,
+/// What is accepted to be lost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Accept {
+    /// What the log itself had told. When it tells something else by then, nothing is accepted.
+    pub(crate) told: Vec<Loss>,
+    /// What somebody else has seen who knows more than the log.
+    pub(crate) seen: Vec<Loss>,
 }
 
 impl Writer {
-    pub(super) fn claim(&mut self, node: NodeId) -> Result<Lease, LogError> {
+    /// Takes the partition. What is gone of it keeps it from being taken, unless that is accepted.
+    pub(super) fn claim(&mut self, node: NodeId, accept: Option<&Accept>) -> Result<Lease, LogError> {
         self.term = None;
         self.known.clear();
         self.order.clear();
@@ -56,13 +47,17 @@ impl Writer {
             self.init()?;
             let standing = self.standing()?;
             let predecessor = standing.predecessor;
-            match self.write_claim(&membership, &node, standing) {
-                Ok(term) => {
+            let accepts = match accept {
+                Some(accept) => accept.check(&standing.lost)?,
+                None => self.refuse_losses(&standing.lost)?,
+            };
+            match self.write_claim(&membership, &node, standing, accepts) {
+                Ok((term, losses)) => {
                     self.term = Some(term);
                     self.common.ownership.claimed(self.partition, term);
                     self.common.ownership.committed(self.partition, Offset(term.0));
                     self.common.trouble.set(Part::Partition(self.partition), None);
-                    return Ok(Lease { partition: self.partition, term, node, predecessor });
+                    return Ok(Lease { partition: self.partition, term, node, predecessor, losses });
                 }
                 Err(failed) if failed.action == Action::Denied => {
                     return Err(LogError::Unavailable { reason: failed.reason.into() });
@@ -80,42 +75,94 @@ impl Writer {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a claim's nonce tells two processes apart that know the same")]
-    fn write_claim(&mut self, membership: &Membership, node: &NodeId, standing: Standing) -> Result<Term, Failed> {
+    fn write_claim(
+        &mut self,
+        membership: &Membership,
+        node: &NodeId,
+        standing: Standing,
+        accepts: Vec<Loss>,
+    ) -> Result<(Term, u32), Failed> {
         let (nonce, endpoint) = (Uuid::new_v4(), self.common.options.endpoint.clone());
-        let claimed = PartitionClaimed { node: node.clone(), log_id: self.common.log_id, nonce, endpoint };
+        let (letters, cursor) = self.uncertain_commands(&standing, &accepts)?;
+        let is_over = !accepts.is_empty();
+        let claimed = PartitionClaimed { endpoint, ..PartitionClaimed::new(node.clone(), self.common.log_id, nonce) }
+            .after(standing.losses, accepts);
         let (key, at) = (StreamKey::partition(self.partition), self.common.options.clock.now());
+        let (term, losses) = (Term(standing.next.0), claimed.losses);
         let event = NewEvent::new(key, standing.claims, at, None, None, &claimed.into())
             .map_err(|error| Failed::with(Action::AbortAndReject, error.to_string()))?;
-        let (term, cursor, options) = (Term(standing.next.0), standing.cursor, self.common.options.clone());
         let before = standing.last.as_ref().map(|last| last.recorded.chain).unwrap_or_default();
         let chain = before.link(&event, term);
-        self.in_transaction(membership, cursor, &format!("{TERM}{term}"), |writer, producer| {
-            let place = producer.send(Outgoing {
-                topic: &writer.common.topics.events,
-                partition: Some(number(writer.partition)),
-                key: Some(event.key.record_key().as_bytes()),
-                value: Some(event.data.as_bytes()),
-                headers: Some(record::event_headers(&writer.source(), &event, term, BatchId(nonce), chain, cursor)),
-            });
-            let place = place.map_err(|error| Failed::at(Stage::Produce, &error))?;
-            writer.put_owner(producer, term, node)?;
-            producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
-            let taken_at_ms = producer.taken_at_ms(place).unwrap_or_default();
-            if let Some(fault) = clock_fault(at, taken_at_ms, options.clock.now(), options.clock_skew_max_ms) {
-                return Err(Failed::with(Action::Denied, fault));
-            }
-            match producer.offset(place) {
-                Some(offset) if offset == term.0 => Ok(()),
-                offset => Err(Failed::with(
-                    Action::AbortAndResend,
-                    format!("the claim stands at {offset:?} and not at {term}: somebody else wrote"),
-                )),
-            }
-        })?;
         let offset = Offset(term.0);
+        // Whoever accepts a loss does nothing else.
+        let note = if is_over { released_note(term, offset) } else { claim_note(term, offset) };
+        self.in_transaction(
+            membership,
+            cursor,
+            |()| note,
+            |writer, producer| {
+                let place = producer.send(Outgoing {
+                    topic: &writer.common.topics.events,
+                    partition: Some(number(writer.partition)),
+                    key: Some(event.key.record_key().as_bytes()),
+                    value: Some(event.data.as_bytes()),
+                    headers: Some(record::event_headers(&writer.source(), &event, term, BatchId(nonce), chain, cursor)),
+                });
+                let place = place.map_err(|error| Failed::at(Stage::Produce, &error))?;
+                writer.put_owner(producer, term, node)?;
+                writer.put_letters(producer, &letters)?;
+                producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
+                writer.check_claim(producer, place, term, at)
+            },
+        )?;
         (self.next, self.chain, self.cursor) = (offset.next(), chain, cursor);
         self.known.insert(BatchId(nonce), Committed { offsets: vec![offset], chain: vec![chain] });
-        Ok(term)
+        Ok((term, losses))
+    }
+
+    /// Whether the claim stands where it says, and was written by a clock that the others can trust.
+    fn check_claim(&self, producer: &Producer, place: usize, term: Term, at: Timestamp) -> Result<(), Failed> {
+        let (options, taken_at_ms) = (&self.common.options, producer.taken_at_ms(place).unwrap_or_default());
+        if let Some(fault) = clock_fault(at, taken_at_ms, options.clock.now(), options.clock_skew_max_ms) {
+            return Err(Failed::with(Action::Denied, fault));
+        }
+        match producer.offset(place) {
+            Some(offset) if offset == term.0 => Ok(()),
+            offset => Err(Failed::with(
+                Action::AbortAndResend,
+                format!("the claim stands at {offset:?} and not at {term}: somebody else wrote"),
+            )),
+        }
+    }
+
+    /// What is gone keeps everybody from claiming: going on would do again what was done.
+    fn refuse_losses(&self, lost: &[Loss]) -> Result<Vec<Loss>, LogError> {
+        let Some(loss) = lost.first() else { return Ok(Vec::new()) };
+        let (partition, offset) = (self.partition, loss.from);
+        let reason = format!("{}; `reenact log accept-loss --partition {partition}` goes on without them", loss.reason);
+        Err(LogError::Damaged { partition, offset, reason: reason.into() })
+    }
+
+    /// Where the commands go on, and those before that become dead letters. When it was not the group that knew of
+    /// the lost events, it may have lost its cursor with them: what waits now may have been taken before.
+    fn uncertain_commands(&self, standing: &Standing, accepts: &[Loss]) -> Result<(Vec<DeadLetter>, Offset), Failed> {
+        let of_events = |loss: &&Loss| loss.of == LossOf::Events;
+        if standing.lost.iter().any(|loss| of_events(&loss)) || !accepts.iter().any(|loss| of_events(&loss)) {
+            return Ok((Vec::new(), standing.cursor));
+        }
+        let denied = |error: LogError| Failed::with(Action::Denied, error.to_string());
+        let (topic, inspector) = (&self.common.topics.commands, self.inspector().map_err(denied)?);
+        let (_, end) = reader::bounds(&inspector, topic, self.partition).map_err(denied)?;
+        if end.0 - standing.cursor.0 > LETTERS_MAX {
+            let reason = format!("more than {LETTERS_MAX} commands wait in partition {}", self.partition);
+            return Err(Failed::with(Action::Denied, reason));
+        }
+        let waiting = reader::messages(&inspector, topic, self.partition, (standing.cursor, end)).map_err(denied)?;
+        let letters = waiting.iter().map(|message| {
+            let reason = "events were lost, and this command may have been taken before";
+            record::letter(message, "history_lost", reason)
+        });
+        Ok((letters.collect(), end))
     }
 
     fn put_owner(&self, producer: &mut Producer, term: Term, node: &NodeId) -> Result<(), Failed> {
@@ -133,112 +180,6 @@ impl Writer {
         sent.map(drop).map_err(|error| Failed::at(Stage::Produce, &error))
     }
 
-    /// A reader of this partition and of the group's offsets.
-    pub(super) fn inspector(&self) -> Result<Consuming, LogError> {
-        let mut config = self.common.options.reader();
-        config.set("group.id", &self.common.options.prefix).set("enable.partition.eof", "true");
-        reader::consumer(&config, &self.common.trouble)
-    }
-
-    /// The cursor that the group has committed, once no transaction is open on it, and the owner's note.
-    pub(super) fn committed(&self, inspector: &Consuming) -> Result<(Option<Offset>, String), LogError> {
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.common.topics.commands, number(self.partition));
-        let failed = |error: KafkaError| reader::unavailable("the group's offsets cannot be read", &error);
-        let committed = reader::patiently(|| inspector.committed_offsets(list.clone(), reader::ASK)).map_err(failed)?;
-        let elements = committed.elements();
-        let Some(element) = elements.first() else { return Ok((None, String::new())) };
-        element.error().map_err(failed)?;
-        let offset = element.offset().to_raw().and_then(|offset| u64::try_from(offset).ok()).map(Offset);
-        Ok((offset, element.metadata().to_owned()))
-    }
-
-    fn standing(&self) -> Result<Standing, LogError> {
-        let (topics, inspector) = (&self.common.topics, self.inspector()?);
-        let bounds = reader::bounds(&inspector, &topics.events, self.partition)?;
-        let last = reader::last(&inspector, &topics.events, self.partition, bounds)?;
-        let (committed, note) = self.committed(&inspector)?;
-        let term = last.as_ref().map(|last| last.recorded.term);
-        self.check_note(&note, term, bounds.1)?;
-        self.check_begin(bounds.0, last.is_some())?;
-        let claims = match &last {
-            Some(last) => self.claim_of(&inspector, last)?.event.seq + 1,
-            None => 0,
-        };
-        let journaled = last.as_ref().map_or(Offset(0), |last| last.cursor);
-        let cursor = committed.map_or(journaled, |committed| committed.max(journaled));
-        let cursor = self.check_cursor(cursor, reader::bounds(&inspector, &topics.commands, self.partition)?)?;
-        let is_over = term.is_none_or(|term| note == format!("{RELEASED}{term}"));
-        let predecessor = if is_over { Predecessor::Dead } else { Predecessor::MaybeAlive };
-        Ok(Standing { last, claims, next: bounds.1, cursor, predecessor })
-    }
-
-    /// The claim under which an event was written.
-    fn claim_of(&self, inspector: &Consuming, last: &EventRecord) -> Result<Recorded, LogError> {
-        let at = Offset(last.recorded.term.0);
-        let claim = if last.recorded.offset == at {
-            last.recorded.clone()
-        } else {
-            let found = reader::range(inspector, &self.common.topics.events, self.partition, at, at.next())?;
-            let missing = || self.damaged(at, "the claim of this term is not there");
-            found.into_iter().next().ok_or_else(missing)?.recorded
-        };
-        let log_id = self.common.log_id;
-        match claim.decode() {
-            Ok(Event::Partition(PartitionEvent::Claimed(claimed))) if claimed.log_id == log_id => Ok(claim),
-            Ok(Event::Partition(PartitionEvent::Claimed(claimed))) => {
-                let other = claimed.log_id;
-                let what = format!("it belongs to log {other} and not to {log_id}: topics of two logs are mixed");
-                Err(self.damaged(claim.offset, &what))
-            }
-            _ => Err(self.damaged(claim.offset, "the claim of this term is not there")),
-        }
-    }
-
-    /// The group remembers the last owner's term. A log that does not have it has lost acknowledged events.
-    fn check_note(&self, note: &str, term: Option<Term>, end: Offset) -> Result<(), LogError> {
-        let noted = note.strip_prefix(TERM).or_else(|| note.strip_prefix(RELEASED));
-        let noted = noted.and_then(|noted| noted.split(' ').next()?.parse().ok());
-        let Some(noted) = noted.map(Term).filter(|noted| term.is_none_or(|term| term < *noted)) else { return Ok(()) };
-        let what = format!(
-            "group `{}` remembers an owner of term {noted}, but the topic ends at {end}: events were deleted, the \
-             topic was recreated, or an older broker was restored",
-            self.common.options.prefix
-        );
-        Err(self.damaged(Offset(noted.0), &what))
-    }
-
-    /// Events are kept for ever, so a topic that does not begin at 0 has lost some. Whoever has folded them already
-    /// can go on; a replay that needs them says so.
-    fn check_begin(&self, low: Offset, has_events: bool) -> Result<(), LogError> {
-        if low == Offset(0) {
-            return Ok(());
-        }
-        if !has_events {
-            return Err(self.damaged(low, &format!("all events before offset {low} were deleted, and none is left")));
-        }
-        let (topic, partition) = (&self.common.topics.events, self.partition);
-        tracing::error!("EVENTS WERE DELETED: partition {partition} of topic `{topic}` begins at {low} and not at 0");
-        Ok(())
-    }
-
-    /// Where the commands go on.
-    fn check_cursor(&self, cursor: Offset, (low, end): (Offset, Offset)) -> Result<Offset, LogError> {
-        let (topic, partition) = (&self.common.topics.commands, self.partition);
-        if cursor > end {
-            return Err(record::commands_missing(topic, partition, cursor, end));
-        }
-        if cursor < low {
-            record::commands_lost(topic, partition, cursor, low);
-        }
-        Ok(cursor.max(low))
-    }
-
-    fn damaged(&self, offset: Offset, what: &str) -> LogError {
-        let reason = format!("topic `{}`: {what}", self.common.topics.events).into();
-        LogError::Damaged { partition: self.partition, offset, reason }
-    }
-
     /// Tells the next owner that nothing of this one goes on.
     pub(super) fn release(&mut self) {
         let (Some(term), Some(membership)) = (self.term.take(), self.common.ownership.membership(self.partition))
@@ -248,12 +189,23 @@ impl Writer {
         if self.producer.is_none() && self.init().is_err() {
             return;
         }
-        let cursor = self.cursor;
-        let told = self.in_transaction(&membership, cursor, &format!("{RELEASED}{term}"), |_, _| Ok(()));
+        let (cursor, last) = (self.cursor, self.last());
+        let told = self.in_transaction(&membership, cursor, |()| released_note(term, last), |_, _| Ok(()));
         if let Err(failed) = told {
             tracing::warn!(partition = self.partition.0, reason = failed.reason, "the next owner was not told");
         }
         self.producer = None;
+    }
+}
+
+impl Accept {
+    /// What is accepted, if the log still tells what it had told.
+    fn check(&self, lost: &[Loss]) -> Result<Vec<Loss>, LogError> {
+        if lost != self.told {
+            let reason = "what is lost is not what was told any more: look at it again".into();
+            return Err(LogError::Unavailable { reason });
+        }
+        Ok(self.told.iter().chain(&self.seen).cloned().collect())
     }
 }
 

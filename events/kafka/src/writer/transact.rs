@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::{TopicPartitionList, error::KafkaError};
-use reenact_events::{Batch, Committed, Offset, Term, wire};
+use reenact_events::{Batch, Committed, DeadLetter, Offset, Term, wire};
 
-use super::{Writer, claim};
+use super::{Writer, standing::batch_note};
 use crate::{
     failure::{Action, Facets, Stage, action, poisons},
     ownership::Membership,
@@ -47,9 +47,10 @@ impl Writer {
     /// Writes the batch in one transaction under this membership.
     pub(super) fn transact(&mut self, membership: &Membership, term: Term, batch: &Batch) -> Result<Committed, Failed> {
         let cursor = batch.next_command.map_or(self.cursor, |next| self.cursor.max(next));
-        self.in_transaction(membership, cursor, &claim::note(term, batch.id), |writer, producer| {
-            writer.put(producer, term, batch, cursor)
-        })
+        let before = self.last();
+        let note =
+            |committed: &Committed| batch_note(term, batch.id, committed.offsets.last().copied().unwrap_or(before));
+        self.in_transaction(membership, cursor, note, |writer, producer| writer.put(producer, term, batch, cursor))
     }
 
     /// Runs `put` between begin and commit; whatever fails, the producer is fit for the next one or gone.
@@ -57,7 +58,7 @@ impl Writer {
         &mut self,
         membership: &Membership,
         cursor: Offset,
-        note: &str,
+        note: impl FnOnce(&T) -> String,
         put: impl FnOnce(&Self, &mut Producer) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
         let Some(mut producer) = self.producer.take() else {
@@ -66,7 +67,8 @@ impl Writer {
         producer.begin().map_err(|error| Failed::at(Stage::Produce, &error))?;
         let deadline = Instant::now() + TRANSACTION_TIME;
         let put = put(self, &mut producer).and_then(|value| {
-            let slow = send_offsets(&mut producer, &self.offsets(cursor, note)?, membership, deadline)?;
+            let offsets = self.offsets(cursor, &note(&value))?;
+            let slow = send_offsets(&mut producer, &offsets, membership, deadline)?;
             Ok((value, slow))
         });
         let (value, slow) = match put {
@@ -131,6 +133,11 @@ impl Writer {
         Ok(committed)
     }
 
+    /// The last event. Every owner has written its claim.
+    pub(super) fn last(&self) -> Offset {
+        Offset(self.next.0.saturating_sub(1))
+    }
+
     pub(super) fn source(&self) -> String {
         format!("/{}", self.common.options.prefix)
     }
@@ -149,7 +156,12 @@ impl Writer {
             });
             sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
         }
-        for letter in &batch.dead_letters {
+        self.put_letters(producer, &batch.dead_letters)
+    }
+
+    pub(super) fn put_letters(&self, producer: &mut Producer, letters: &[DeadLetter]) -> Result<(), Failed> {
+        let topics = &self.common.topics;
+        for letter in letters {
             let sent = producer.send(Outgoing {
                 topic: &topics.dead_letter,
                 partition: None,

@@ -10,7 +10,7 @@ use reenact_kafka::Options;
 
 use crate::support::*;
 
-async fn recreate(brokers: &str, topic: &str, settings: &[(&str, &str)]) {
+pub(crate) async fn recreate(brokers: &str, topic: &str, settings: &[(&str, &str)]) {
     admin(brokers).delete_topics(&[topic], &asking()).await.expect("deleted");
     let new = NewTopic::new(topic, 1, TopicReplication::Fixed(1));
     let new = settings.iter().fold(new, |new, (name, value)| new.set(name, value));
@@ -25,10 +25,10 @@ async fn recreate(brokers: &str, topic: &str, settings: &[(&str, &str)]) {
     }
 }
 
-const EVENTS: &[(&str, &str)] = &[("retention.ms", "-1"), ("message.timestamp.type", "LogAppendTime")];
+pub(crate) const EVENTS: &[(&str, &str)] = &[("retention.ms", "-1"), ("message.timestamp.type", "LogAppendTime")];
 
 /// A deployment with three events and a cursor behind two commands, and nobody in it.
-async fn left_behind(brokers: &str) -> Options {
+pub(crate) async fn left_behind(brokers: &str) -> Options {
     let options = deployment(brokers, 1);
     let (member, lease) = Member::owner(&options, "one").await;
     member.log.publish(vec![command("a", FIRST), command("b", FIRST)]).await.expect("published");
@@ -39,7 +39,7 @@ async fn left_behind(brokers: &str) -> Options {
 }
 
 /// What a claim says.
-async fn refused(options: &Options) -> String {
+pub(crate) async fn refused(options: &Options) -> String {
     let mut member = Member::join(options, "two").await;
     assert_eq!(member.granted().await, FIRST);
     let claimed = soon("claiming", member.log.claim(FIRST, member.node.clone())).await;
@@ -48,7 +48,7 @@ async fn refused(options: &Options) -> String {
     error.to_string()
 }
 
-fn names(error: &str, words: &[&str]) {
+pub(crate) fn names(error: &str, words: &[&str]) {
     assert!(words.iter().all(|word| error.contains(word)), "{words:?} in: {error}");
 }
 

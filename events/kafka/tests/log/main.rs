@@ -8,6 +8,7 @@ mod support;
 mod commands;
 mod handing_over;
 mod lies;
+mod losses;
 mod outages;
 mod process;
 mod refusals;

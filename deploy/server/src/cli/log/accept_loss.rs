@@ -1,0 +1,170 @@
+//! `reenact log accept-loss`: what a partition has lost, told exactly, and accepted when somebody says so.
+
+use anyhow::{Context, bail};
+use chrono::{DateTime, SecondsFormat};
+use clap::Args;
+use reenact_events::{
+    Offset, PartitionId, Timestamp,
+    event::{Loss, LossOf},
+};
+use serde_json::json;
+
+use super::{
+    evidence,
+    survey::{OpenRun, Survey},
+    target::Target,
+};
+use crate::cli::{
+    log_source::At,
+    output::{self, table},
+};
+
+/// What a type of ours begins with; people need not read it.
+const PREFIX: &str = "dev.reenact.";
+
+/// Show what a partition has lost, or accept it.
+///
+/// The nodes refuse such a partition, because going on would do again what was done. Accepting is one event of the
+/// log: with it each run that is open there ends with `history_lost`, and none of its tools is called again.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AcceptLoss {
+    /// Which, as the refusal names it.
+    #[arg(long, value_name = "NUMBER")]
+    partition: u32,
+    /// Accept what is shown; without it nothing is changed.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    at: At,
+}
+
+/// What is lost and what is left.
+struct Found {
+    partition: PartitionId,
+    /// As the log itself tells.
+    told: Vec<Loss>,
+    /// As a state store or a snapshot tells.
+    seen: Vec<Loss>,
+    left: Survey,
+}
+
+impl AcceptLoss {
+    pub(in crate::cli) async fn execute(self, json: bool) -> anyhow::Result<()> {
+        let (config, partition) = (self.at.config()?, PartitionId(self.partition));
+        let target = Target::open(&config).await?;
+        let told = target.lost(partition).await.context("this cannot be accepted")?;
+        let left = Survey::of(target.log(), partition).await?;
+        let seen = match told.iter().any(|loss| loss.of == LossOf::Events) {
+            true => None,
+            false => evidence::lost(&config, target.log(), partition, &left).await?,
+        };
+        let found = Found { partition, told, seen: seen.into_iter().collect(), left };
+        if found.losses().next().is_none() {
+            return found.nothing(json);
+        }
+        if !self.yes {
+            return found.tell(json, None);
+        }
+        if found.told.is_empty() {
+            let alive = target.served_by().await?;
+            if !alive.is_empty() {
+                bail!(
+                    "nodes are alive that may be serving partition {partition}: stop all nodes of this log first ({})",
+                    alive.join(", ")
+                );
+            }
+        }
+        let lease = target.accept(partition, found.told.clone(), found.seen.clone()).await?;
+        found.tell(json, Some(lease.claim_offset()))
+    }
+}
+
+impl Found {
+    fn losses(&self) -> impl Iterator<Item = &Loss> {
+        self.told.iter().chain(&self.seen)
+    }
+
+    /// Nothing is lost, or nothing any more.
+    fn nothing(&self, json: bool) -> anyhow::Result<()> {
+        let partition = self.partition;
+        match &self.left.last {
+            Some(last) if self.left.is_accepted && json => self.tell(json, Some(last.offset)),
+            Some(last) if self.left.is_accepted => {
+                let offset = last.offset;
+                output::lines([format!("what partition {partition} had lost was accepted already, at offset {offset}")])
+            }
+            _ => bail!(
+                "nothing is lost in partition {partition}, as far as can be told from here. When a node refuses it \
+                 because of its state store or of a snapshot, run this with that node's configuration (`--data`)"
+            ),
+        }
+    }
+
+    fn tell(&self, json: bool, accepted: Option<Offset>) -> anyhow::Result<()> {
+        if json { output::json(&self.value(accepted)) } else { output::lines(self.lines(accepted)) }
+    }
+
+    fn lines(&self, accepted: Option<Offset>) -> Vec<String> {
+        let partition = self.partition;
+        let mut lines = vec![format!("partition  {partition}")];
+        lines.push(match &self.left.last {
+            None => "kept       nothing".to_owned(),
+            Some(last) => {
+                let at = time(last.event.at);
+                format!("kept       events up to offset {} of term {}, the last of {at}", last.offset, last.term)
+            }
+        });
+        lines.extend(self.losses().map(|loss| {
+            let what = named(loss.of);
+            format!("lost       {what} from offset {} to before {}: {}", loss.from, loss.until, loss.reason)
+        }));
+        if self.losses().any(|loss| loss.of == LossOf::Events) {
+            lines.push(format!("open runs  {}", self.left.open.len()));
+            let row = |(run, open): (_, &OpenRun)| {
+                let last = open.last.strip_prefix(PREFIX).unwrap_or(&open.last).to_owned();
+                vec![format!("{run}"), open.session.to_string(), last, time(open.at)]
+            };
+            let rows: Vec<_> = self.left.open.iter().map(row).collect();
+            if !rows.is_empty() {
+                lines.extend(table(&["RUN", "SESSION", "LAST EVENT", "TIME"], &rows));
+            }
+        }
+        lines.push(match accepted {
+            Some(offset) => format!(
+                "accepted with the event at offset {offset}: the next node that takes partition {partition} ends the \
+                 open runs with `history_lost`"
+            ),
+            None => "nothing is changed: say `--yes` to go on without what is lost".to_owned(),
+        });
+        lines
+    }
+
+    fn value(&self, accepted: Option<Offset>) -> serde_json::Value {
+        let run = |(run, open): (_, &OpenRun)| {
+            json!({
+                "run_id": run, "session_id": open.session, "last_event": &*open.last, "last_event_at": time(open.at),
+            })
+        };
+        let last = self.left.last.as_ref();
+        json!({
+            "partition": self.partition,
+            "last": last.map(|last| {
+                json!({ "offset": last.offset, "term": last.term, "time": time(last.event.at) })
+            }),
+            "lost": self.losses().collect::<Vec<_>>(),
+            "open_runs": self.left.open.iter().map(run).collect::<Vec<_>>(),
+            "accepted_at": accepted,
+        })
+    }
+}
+
+fn named(of: LossOf) -> &'static str {
+    match of {
+        LossOf::Events => "events",
+        LossOf::Commands => "commands",
+    }
+}
+
+fn time(at: Timestamp) -> String {
+    DateTime::from_timestamp_millis(at.0).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+}

@@ -1,0 +1,97 @@
+//! The log that something is done to, held so that no node of this machine works on it meanwhile.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use reenact_embedded::{EmbeddedLog, Options, Reader};
+use reenact_events::{EventLog, Lease, LogError, NodeId, PartitionId, event::Loss};
+
+use crate::{
+    clock::SystemClock,
+    config::{Config, LogPlace},
+    wiring::log,
+};
+
+/// What stands as the owner in a claim that only accepts a loss.
+const NODE: &str = "reenact log accept-loss";
+
+/// See the module.
+pub(super) enum Target {
+    Embedded(EmbeddedLog),
+    #[cfg(feature = "kafka")]
+    Kafka {
+        log: reenact_kafka::KafkaLog,
+        /// Keeps nodes from the data directory, if there is one whose state store may be looked at.
+        _held: Option<std::fs::File>,
+    },
+}
+
+impl Target {
+    /// Opens the log. Nothing is made that is not there.
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        match &config.log {
+            LogPlace::Embedded => embedded(config).await,
+            #[cfg(feature = "kafka")]
+            LogPlace::Kafka(kafka) => {
+                let held = config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose()?;
+                let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
+                let (create, exact_partitions, clock_skew_max_ms) = (false, false, None);
+                let options = reenact_kafka::Options { create, exact_partitions, clock_skew_max_ms, ..options };
+                Ok(Self::Kafka { log: reenact_kafka::KafkaLog::connect(options).await?, _held: held })
+            }
+            #[cfg(not(feature = "kafka"))]
+            LogPlace::Kafka(kafka) => Err(log::no_kafka(&kafka.brokers)),
+        }
+    }
+
+    pub(super) fn log(&self) -> &dyn EventLog {
+        match self {
+            Self::Embedded(log) => log,
+            #[cfg(feature = "kafka")]
+            Self::Kafka { log, .. } => log,
+        }
+    }
+
+    /// What the log itself can tell to be lost. An embedded one keeps where it ends with its events.
+    pub(super) async fn lost(&self, partition: PartitionId) -> Result<Vec<Loss>, LogError> {
+        match self {
+            Self::Embedded(_) => Ok(Vec::new()),
+            #[cfg(feature = "kafka")]
+            Self::Kafka { log, .. } => log.lost(partition).await,
+        }
+    }
+
+    /// Who may be serving the partition as if nothing were lost, because the log itself cannot tell.
+    pub(super) async fn served_by(&self) -> Result<Vec<String>, LogError> {
+        match self {
+            Self::Embedded(_) => Ok(Vec::new()),
+            #[cfg(feature = "kafka")]
+            Self::Kafka { log, .. } => log.members().await,
+        }
+    }
+
+    pub(super) async fn accept(
+        &self,
+        partition: PartitionId,
+        told: Vec<Loss>,
+        seen: Vec<Loss>,
+    ) -> Result<Lease, LogError> {
+        let node = NodeId::trusted(NODE);
+        match self {
+            Self::Embedded(log) => log.accept(partition, node, told.into_iter().chain(seen).collect()).await,
+            #[cfg(feature = "kafka")]
+            Self::Kafka { log, .. } => log.accept(partition, node, told, seen).await,
+        }
+    }
+}
+
+async fn embedded(config: &Config) -> anyhow::Result<Target> {
+    let (folder, data) = (log::folder(&config.data), config.data.clone());
+    let open = move || {
+        let there = || format!("`{}` cannot be read: say where the data is with `--data`", data.display());
+        let partitions = Reader::open(&folder).with_context(there)?.partitions();
+        let options = Options { partitions, ..Options::new(Arc::new(SystemClock)) };
+        anyhow::Ok(Target::Embedded(EmbeddedLog::open(&folder, options)?))
+    };
+    tokio::task::spawn_blocking(open).await.context("opening the log was stopped")?
+}
