@@ -14,6 +14,7 @@ mod a22_media;
 mod a23_orphan_calls;
 mod a24_bad_arguments;
 mod a25_empty_content;
+mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod lost_stores;

@@ -77,7 +77,7 @@ pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored
 pub(super) fn events_are_gone(partition: PartitionId, seen: Offset, who: &str) -> LogError {
     let reason = format!(
         "{who} has seen events before this offset that the log does not have any more, so acknowledged events are \
-         lost; `reenact log accept-loss --partition {partition}` goes on without them"
+         lost (`reenact log accept-loss --partition {partition}` goes on without them)"
     );
     LogError::Damaged { partition, offset: seen, reason: reason.into() }
 }

@@ -5,7 +5,7 @@
 //! It needs no member of the group: whoever has the partition's transactional id may write, and takes it from an
 //! owner that does not know yet.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use rdkafka::consumer::Consumer;
 use reenact_events::{Lease, LogError, NodeId, PartitionId, event::Loss};
@@ -17,6 +17,9 @@ use crate::{
     writer::{self, Accept},
 };
 
+/// What an owner commits is noted in the group a moment before it can be read.
+const SETTLE: Duration = Duration::from_secs(1);
+
 impl KafkaLog {
     /// What is gone of a partition, as far as the log itself can tell: nothing when it can be claimed.
     ///
@@ -25,7 +28,14 @@ impl KafkaLog {
     pub async fn lost(&self, partition: PartitionId) -> Result<Vec<Loss>, LogError> {
         self.check(partition)?;
         let common = Arc::new(self.apart());
-        blocking(move || writer::lost(common, partition)).await
+        blocking(move || {
+            if writer::lost(common.clone(), partition)?.is_empty() {
+                return Ok(Vec::new());
+            }
+            thread::sleep(SETTLE);
+            writer::lost(common, partition)
+        })
+        .await
     }
 
     /// The members of the group, as they call themselves: nodes that are alive, or were a moment ago. Those of the

@@ -139,7 +139,8 @@ impl Writer {
     fn refuse_losses(&self, lost: &[Loss]) -> Result<Vec<Loss>, LogError> {
         let Some(loss) = lost.first() else { return Ok(Vec::new()) };
         let (partition, offset) = (self.partition, loss.from);
-        let reason = format!("{}; `reenact log accept-loss --partition {partition}` goes on without them", loss.reason);
+        let reason =
+            format!("{} (`reenact log accept-loss --partition {partition}` goes on without them)", loss.reason);
         Err(LogError::Damaged { partition, offset, reason: reason.into() })
     }
 

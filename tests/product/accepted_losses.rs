@@ -1,0 +1,104 @@
+//! A log that lost what was acknowledged is served again once somebody has accepted it, and the runs that were open
+//! where it ends now end without doing anything twice.
+
+use std::{
+    path::Path,
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
+use serde_json::Value;
+
+use crate::support::{PATIENCE, Product, agent_with_model};
+
+/// The model answers with a payment first, unless it is silent.
+fn rule(model: &ModelStub, is_silent: Arc<AtomicBool>) {
+    model.rule(move |request| {
+        Some(match request.messages().last().map(|last| last["role"].clone()) {
+            Some(role) if role == "tool" => Reply::text("paid"),
+            _ if is_silent.load(Ordering::SeqCst) => Reply::text("").delay(2 * PATIENCE),
+            _ => Reply::calls(&[("call-0", "pay", "{}")]),
+        })
+    });
+}
+
+fn replace(folder: &Path, by: &Path) {
+    std::fs::remove_dir_all(folder).expect("it can be deleted");
+    std::fs::create_dir_all(folder).expect("it can be made");
+    for entry in std::fs::read_dir(by).expect("it is there") {
+        let file = entry.expect("it can be listed").path();
+        std::fs::copy(&file, folder.join(file.file_name().expect("it has a name"))).expect("it can be copied");
+    }
+}
+
+fn accept(product: &Product, more: &[&str]) -> Output {
+    product.run(&[&["log", "accept-loss", "--partition", "0"], more].concat())
+}
+
+fn said(output: &Output, works: bool) -> String {
+    let both = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8_lossy(&both).into_owned();
+    assert_eq!(output.status.success(), works, "{text}");
+    text
+}
+
+async fn refused(product: &mut Product) {
+    let heard = product.said().len();
+    product.spawn();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(1));
+    let said = product.said().split_off(heard);
+    assert!(said.contains("are lost") && said.contains("log accept-loss --partition 0"), "{said}");
+}
+
+#[tokio::test]
+async fn a_log_that_is_older_than_what_was_acknowledged_is_served_once_that_was_accepted() {
+    let (model, ledger, is_silent) = (ModelStub::start().await, LedgerStub::start().await, Arc::default());
+    rule(&model, Arc::clone(&is_silent));
+    let tool = format!(
+        "\n[[tools]]\ntype = \"http\"\nname = \"pay\"\ndescription = \"Pays.\"\nmethod = \"POST\"\nurl = \"{}\"\n\
+         effect = \"at_most_once\"\nparameters = {{ type = \"object\" }}\n",
+        ledger.url("/pay")
+    );
+    let mut product = Product::new().agent("a", &(agent_with_model(&model.base_url()) + &tool)).started().await;
+    is_silent.store(true, Ordering::SeqCst);
+    let open = product.begin("a", "s", "pay").await;
+    let waiting = product.begin("a", "s", "pay too").await;
+    model.wait_for(1).await;
+    assert!(said(&accept(&product, &["--yes"]), false).contains("in use by process"), "nobody else has it meanwhile");
+    product.kill_hard();
+    let older = tempfile::tempdir().expect("a folder");
+    let log = product.data().join("log");
+    replace(older.path(), &log);
+    assert!(said(&accept(&product, &["--yes"]), false).contains("nothing is lost"));
+
+    // Both pay, of which the copy knows nothing.
+    is_silent.store(false, Ordering::SeqCst);
+    product.start().await;
+    for run in [&open, &waiting] {
+        assert_eq!(product.settled(run).await["status"], "COMPLETED");
+    }
+    product.kill_hard();
+    replace(&log, older.path());
+    refused(&mut product).await;
+    let told = said(&accept(&product, &[]), true);
+    assert!(told.contains(&open) && told.contains(&waiting) && told.contains("`--yes`"), "{told}");
+    refused(&mut product).await;
+    assert!(said(&accept(&product, &["--yes"]), true).contains("accepted with the event at offset"));
+    let again = said(&accept(&product, &["--yes", "--json"]), true);
+    let again: Value = serde_json::from_str(&again).expect("it is JSON");
+    assert!(again["accepted_at"].is_u64() && again["lost"] == serde_json::json!([]), "{again:#}");
+
+    product.start().await;
+    for run in [&open, &waiting] {
+        let output = product.settled(run).await;
+        assert_eq!((&output["status"], &output["error"]["kind"]), (&"ERROR".into(), &"history_lost".into()));
+    }
+    assert_eq!(ledger.calls().len(), 2, "neither pays again");
+    assert_eq!(product.turn("a", "s", "pay again").await["status"], "COMPLETED");
+    assert_eq!(ledger.calls().len(), 3);
+    assert!(said(&accept(&product, &["--yes"]), false).contains("in use by process"));
+}
