@@ -27,7 +27,7 @@ async fn a04_a_step_of_five_times_the_session_time_out_is_started_once() {
         let reply = reply(request);
         Some(if is_long && request.messages().last()?["role"] == "user" { reply.delay(long) } else { reply })
     });
-    let mut fleet = Fleet::new(&turn, "a04").agent(AGENT, &work.toml());
+    let mut fleet = Fleet::new(turn.bootstrap(), "a04").agent(AGENT, &work.toml());
     for node in ["a", "b", "c"] {
         fleet.start(node).await;
     }

@@ -19,7 +19,8 @@ async fn a06_slots_of_nodes_that_died_are_free_again() {
     let work = Work::start(Duration::from_millis(20)).await;
     work.ledger.otherwise(Reply::default().hang());
     work.ledger.rule(|_| None);
-    let mut fleet = Fleet::new(&turn, "a06").agent(AGENT, &work.toml()).set("REENACT_MAX_CONCURRENCY", SLOTS);
+    let mut fleet =
+        Fleet::new(turn.bootstrap(), "a06").agent(AGENT, &work.toml()).set("REENACT_MAX_CONCURRENCY", SLOTS);
     for node in ["a", "b"] {
         fleet.start(node).await;
     }

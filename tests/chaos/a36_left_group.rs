@@ -24,7 +24,8 @@ async fn a36_a_long_step_leaves_no_group_and_a_node_that_stood_still_writes_noth
         Some(if call.body.contains("\"step\":1") { reply.delay(LONG) } else { reply })
     });
     let interval = POLL_INTERVAL.as_millis().to_string();
-    let mut fleet = Fleet::new(&turn, "a36").agent(AGENT, &work.toml()).property("max.poll.interval.ms", &interval);
+    let mut fleet =
+        Fleet::new(turn.bootstrap(), "a36").agent(AGENT, &work.toml()).property("max.poll.interval.ms", &interval);
     for node in ["a", "b"] {
         fleet.start(node).await;
     }

@@ -11,7 +11,6 @@ use reenact_events::{EventLog, SessionId, StreamKey};
 use tempfile::TempDir;
 
 use crate::{
-    brokers::Turn,
     front::Front,
     support::{POLL, Product},
     truth,
@@ -40,13 +39,13 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Fleet {
     /// A deployment without nodes on these brokers, with a log of its own.
-    pub(crate) fn new(turn: &Turn, name: &str) -> Self {
+    pub(crate) fn new(brokers: String, name: &str) -> Self {
         let prefix = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let session = SESSION.as_millis();
         Self {
             front: Front::new(),
             prefix,
-            brokers: turn.bootstrap(),
+            brokers,
             nodes: BTreeMap::new(),
             agents: Vec::new(),
             settings: Vec::new(),

@@ -7,7 +7,7 @@ mod weather;
 use std::time::{Duration, Instant};
 
 use crate::{
-    brokers::Turn,
+    brokers::Alone,
     fleet::Fleet,
     support::dice,
     truth::Truth,
@@ -48,10 +48,10 @@ async fn storm(
     pace: Pace,
     weather: impl FnOnce(&mut rand_chacha::ChaCha8Rng) -> Vec<Weather>,
 ) {
-    let (mut turn, mut dice) = (Turn::take().await, dice(name));
+    let (mut turn, mut dice) = (Alone::take().await, dice(name));
     let began = Instant::now();
     let work = Work::start(STEP).await;
-    let mut fleet = Fleet::new(&turn, name).agent(AGENT, &work.toml());
+    let mut fleet = Fleet::new(turn.bootstrap(), name).agent(AGENT, &work.toml());
     for node in nodes {
         fleet.start(node).await;
     }

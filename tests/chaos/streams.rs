@@ -32,7 +32,7 @@ async fn a_stream_through_another_node_goes_on_after_the_owners_death_and_voids_
     let turn = Turn::take().await;
     let model = ModelStub::start().await;
     model.otherwise(Reply::text(TEXT).pause(Duration::from_millis(300)));
-    let mut fleet = Fleet::new(&turn, "streams").agent("a", &agent_with_model(&model.base_url()));
+    let mut fleet = Fleet::new(turn.bootstrap(), "streams").agent("a", &agent_with_model(&model.base_url()));
     for node in ["a", "b"] {
         fleet.start(node).await;
     }

@@ -42,7 +42,7 @@ impl Scene {
     async fn set(name: &str) -> Self {
         let turn = Turn::take().await;
         let work = Work::start(STEP).await;
-        let mut fleet = Fleet::new(&turn, name).agent(AGENT, &work.toml());
+        let mut fleet = Fleet::new(turn.bootstrap(), name).agent(AGENT, &work.toml());
         fleet.start("a").await;
         fleet.start("b").await;
         fleet.is_balanced().await;

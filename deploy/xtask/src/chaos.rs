@@ -18,7 +18,7 @@ pub(crate) struct Storm {
 impl Storm {
     /// Builds the product, then lets the storm loose on it.
     pub(crate) fn run(&self, place: &Place) -> anyhow::Result<()> {
-        place.cargo(&["build", "--workspace", "--bins", "--tests"]).run()?;
+        place.cargo(&["build", "--workspace", "--bins", "--tests", "--test", "chaos"]).run()?;
         let storm = place.cargo(&["test", "--workspace", "--test", "chaos", "rolling_storm", "--", "--nocapture"]);
         let storm = storm.env("REENACT_BIN", place.product()).env("REENACT_STORM_MINUTES", self.minutes.to_string());
         let storm = match self.seed {

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
     io,
     path::Path,
     process::{Command, Stdio},
@@ -53,6 +54,13 @@ impl Task {
             bail!("`{line}` failed: {status}");
         }
         Ok(())
+    }
+
+    /// Sends its output there instead.
+    pub(crate) fn output_to(mut self, file: &File) -> anyhow::Result<Self> {
+        let copy = || file.try_clone().context("the file for the output cannot be shared");
+        self.command.stdout(copy()?).stderr(copy()?);
+        Ok(self)
     }
 
     /// Whether it runs and succeeds; what it prints is of no interest.

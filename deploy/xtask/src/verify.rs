@@ -1,11 +1,18 @@
 //! `cargo xtask verify`: every check, each with its time, all of them even after one has failed.
+//!
+//! Tests that wait for brokers and time-outs most of the time run beside the others, one after the other; what they
+//! print follows when they have ended.
 
 use std::{
-    fmt::Write,
+    fmt::Write as _,
+    fs::{self, File},
+    io,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
+use anyhow::{Context, anyhow, bail};
 use reenact_kafka_rig::OLDER_VERSION;
 
 use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, task::Task};
@@ -13,9 +20,22 @@ use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, 
 const SIMULATED_SEEDS: u64 = 1_000;
 
 /// What a check does.
-type Check = Box<dyn FnOnce(&Place) -> anyhow::Result<()>>;
-/// Checks by their names, in the order of running.
-type Checks = Vec<(&'static str, Check)>;
+enum Work {
+    Own(fn(&Place) -> anyhow::Result<()>),
+    Command(Task),
+}
+
+struct Check {
+    name: &'static str,
+    work: Work,
+}
+
+/// What runs when: `aside` beside `seen`, both after `first`, each in order.
+struct Plan {
+    first: Vec<Check>,
+    seen: Vec<Check>,
+    aside: Vec<Check>,
+}
 
 /// How one check went.
 struct Outcome {
@@ -26,57 +46,46 @@ struct Outcome {
 
 /// Runs the checks that are named, or all, and tells which failed.
 pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
-    let checks = chosen(checks(place), only)?;
-    let count = checks.len();
-    let numbered = checks.into_iter().enumerate();
-    let outcomes: Vec<_> =
-        numbered.map(|(index, (name, check))| run_one(place, name, check, &format!("{}/{count}", index + 1))).collect();
-    println!("\n{}", summary(&outcomes));
+    let began = Instant::now();
+    let outcomes = plan(place).chosen(only)?.run(place)?;
+    println!("\n{}", summary(&outcomes, began.elapsed()));
     let failed: Vec<_> =
         outcomes.iter().filter(|outcome| outcome.error.is_some()).map(|outcome| outcome.name).collect();
     if !failed.is_empty() {
-        bail!("{} of {count} checks failed: {}", failed.len(), failed.join(", "));
+        bail!("{} of {} checks failed: {}", failed.len(), outcomes.len(), failed.join(", "));
     }
     Ok(())
 }
 
-fn checks(place: &Place) -> Checks {
-    let cargo = |args: &[&str]| command(place.cargo(args));
-    let tests = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let older = place.cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
-    let docs = place.cargo(&["doc", "--workspace", "--no-deps"]);
-    vec![
-        ("packages", Box::new(packages::set_up)),
-        ("python", Box::new(python::set_up)),
-        ("kafka", Box::new(kafka::set_up)),
-        ("java", Box::new(java::set_up)),
-        ("format", cargo(&["fmt", "--all", "--check"])),
-        ("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+fn plan(place: &Place) -> Plan {
+    let own = |name, work| Check { name, work: Work::Own(work) };
+    let command = |name, task| Check { name, work: Work::Command(task) };
+    let cargo = |args: &[&str]| place.cargo(args);
+    let first = vec![
+        own("packages", packages::set_up),
+        own("python", python::set_up),
+        own("kafka", kafka::set_up),
+        own("java", java::set_up),
+        command("format", cargo(&["fmt", "--all", "--check"])),
+        command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
-        ("build", cargo(&["build", "--workspace", "--bins", "--tests"])),
-        ("tests", command(for_tests(tests, place))),
+        command("build", cargo(&["build", "--workspace", "--bins", "--tests", "--test", "chaos"])),
+    ];
+    let tests = for_tests(cargo(&["test", "--workspace", "--no-fail-fast"]), place);
+    let docs = cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
+    let seen = vec![
+        command("tests", tests),
+        command("simulation", for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place)),
+        command("docs", docs),
+        own("dependencies", deny::check),
+    ];
+    let older = cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
+    let aside = vec![
+        command("chaos", for_tests(cargo(&["test", "--workspace", "--test", "chaos"]), place)),
         // The oldest Kafka that is promised; everything else runs on the one that is pinned.
-        ("kafka-older", command(older.env("REENACT_KAFKA_VERSION", OLDER_VERSION))),
-        ("simulation", command(for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place))),
-        ("docs", command(docs.env("RUSTDOCFLAGS", "--deny warnings"))),
-        ("dependencies", Box::new(deny::check)),
-    ]
-}
-
-fn chosen(mut checks: Checks, only: &[String]) -> anyhow::Result<Checks> {
-    let names: Vec<_> = checks.iter().map(|(name, _)| *name).collect();
-    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
-        bail!("there is no check `{unknown}`, only {}", names.join(", "));
-    }
-    checks.retain(|(name, _)| only.is_empty() || only.iter().any(|chosen| chosen == name));
-    Ok(checks)
-}
-
-fn command(task: Task) -> Check {
-    Box::new(|_| {
-        println!("$ {}", task.line());
-        task.run()
-    })
+        command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
+    ];
+    Plan { first, seen, aside }
 }
 
 /// Tells the tests where the product, Agno's client and the examples for the JVM are.
@@ -85,24 +94,80 @@ fn for_tests(task: Task, place: &Place) -> Task {
     task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 
-fn run_one(place: &Place, name: &'static str, check: Check, number: &str) -> Outcome {
-    println!("\n── {number} {name}");
-    let start = Instant::now();
-    let error = check(place).err();
-    if let Some(error) = &error {
-        println!("{name}: {error:#}");
+impl Plan {
+    fn chosen(mut self, only: &[String]) -> anyhow::Result<Self> {
+        let all = self.first.iter().chain(&self.seen).chain(&self.aside);
+        let names: Vec<_> = all.map(|check| check.name).collect();
+        if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+            bail!("there is no check `{unknown}`, only {}", names.join(", "));
+        }
+        for checks in [&mut self.first, &mut self.seen, &mut self.aside] {
+            checks.retain(|check| only.is_empty() || only.iter().any(|chosen| chosen == check.name));
+        }
+        Ok(self)
     }
-    Outcome { name, took: start.elapsed(), error }
+
+    fn run(self, place: &Place) -> anyhow::Result<Vec<Outcome>> {
+        let logs = place.tools("verify");
+        fs::create_dir_all(&logs).with_context(|| format!("`{}` cannot be made", logs.display()))?;
+        let mut outcomes: Vec<_> = self.first.into_iter().map(|check| check.run(place)).collect();
+        thread::scope(|scope| {
+            let aside = self.aside;
+            let logs = &logs;
+            let aside = scope.spawn(move || aside.into_iter().map(|check| check.run_aside(place, logs)).collect());
+            outcomes.extend(self.seen.into_iter().map(|check| check.run(place)));
+            let aside: Vec<_> = aside.join().map_err(|_| anyhow!("what ran beside the tests panicked"))?;
+            outcomes.extend(aside);
+            Ok(outcomes)
+        })
+    }
 }
 
-fn summary(outcomes: &[Outcome]) -> String {
+impl Check {
+    fn run(self, place: &Place) -> Outcome {
+        println!("\n── {}", self.name);
+        self.timed(|work| match work {
+            Work::Own(work) => work(place),
+            Work::Command(task) => {
+                println!("$ {}", task.line());
+                task.run()
+            }
+        })
+    }
+
+    /// Prints what it said when it has ended.
+    fn run_aside(self, place: &Place, logs: &Path) -> Outcome {
+        let (name, log) = (self.name, logs.join(self.name));
+        println!("\n── {name} runs beside what follows, into `{}`", log.display());
+        let outcome = self.timed(|work| match work {
+            Work::Own(work) => work(place),
+            Work::Command(task) => task.output_to(&File::create(&log)?)?.run(),
+        });
+        println!("\n── {name}");
+        let printed = File::open(&log).and_then(|mut log| io::copy(&mut log, &mut io::stdout()));
+        if let Err(error) = printed {
+            println!("what it said cannot be read from `{}`: {error}", log.display());
+        }
+        outcome
+    }
+
+    fn timed(self, run: impl FnOnce(Work) -> anyhow::Result<()>) -> Outcome {
+        let start = Instant::now();
+        let error = run(self.work).err();
+        if let Some(error) = &error {
+            println!("{}: {error:#}", self.name);
+        }
+        Outcome { name: self.name, took: start.elapsed(), error }
+    }
+}
+
+fn summary(outcomes: &[Outcome], total: Duration) -> String {
     let mut text = String::from("── summary\n");
     for Outcome { name, took, error } in outcomes {
         let verdict = if error.is_some() { "FAILED" } else { "ok" };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<14} {verdict:<7} {:>7.1} s", took.as_secs_f64());
     }
-    let total: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
     let _ = write!(text, "{:<14} {:<7} {:>7.1} s", "all", "", total.as_secs_f64());
     text
 }
@@ -119,7 +184,7 @@ mod tests {
             Outcome { name: "clippy", took, error: Some(anyhow::anyhow!("no")) },
         ];
         assert_eq!(
-            summary(&outcomes),
+            summary(&outcomes, took * 2),
             "── summary\n\
              format         ok          1.5 s\n\
              clippy         FAILED      1.5 s\n\

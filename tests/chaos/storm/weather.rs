@@ -6,7 +6,7 @@ use rand::{Rng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    brokers::Turn,
+    brokers::Alone,
     fleet::{FREEZE, Fleet},
     topic,
 };
@@ -65,7 +65,7 @@ pub(super) fn round(dice: &mut ChaCha8Rng) -> Vec<Weather> {
 }
 
 impl Weather {
-    pub(super) async fn happen(self, turn: &mut Turn, fleet: &mut Fleet) {
+    pub(super) async fn happen(self, turn: &mut Alone, fleet: &mut Fleet) {
         match self {
             Self::Kill(node) => {
                 fleet.kill(node);
@@ -111,13 +111,13 @@ impl Weather {
     }
 }
 
-async fn stand_still(turn: &mut Turn) {
+async fn stand_still(turn: &mut Alone) {
     turn.with(|cluster| (1..=3).try_for_each(|broker| cluster.pause(broker))).expect("they are there");
     tokio::time::sleep(BREAK).await;
     turn.with(|cluster| (1..=3).try_for_each(|broker| cluster.resume(broker))).expect("they are there");
 }
 
-async fn without(turn: &mut Turn, broker: u16) {
+async fn without(turn: &mut Alone, broker: u16) {
     println!("broker {broker} is killed");
     turn.with(|cluster| cluster.kill(broker)).expect("it is there");
     tokio::time::sleep(BROKER_AWAY).await;
