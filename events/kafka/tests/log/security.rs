@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Command, sync::OnceLock};
 
 use reenact_events::EventLog;
-use reenact_kafka::{ConnectError, Options};
+use reenact_kafka::{ConnectError, Options, Verdict, examine};
 use reenact_kafka_rig::Cluster;
 use tempfile::TempDir;
 
@@ -171,6 +171,27 @@ async fn missing_rights_are_named_and_given_without_a_new_process() {
     let lease = member.reclaim(FIRST).await;
     member.committed(&lease, &batch("allowed")).await;
     assert_eq!(member.log.trouble(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_names_what_the_brokers_refuse_and_prints_no_secret() {
+    let told = |options: Options| {
+        tokio::task::block_in_place(|| examine(&options))
+            .into_iter()
+            .filter(|finding| finding.verdict == Verdict::Wrong)
+            .map(|finding| format!("{}: {}", finding.check, finding.text))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    for (options, words) in [
+        (deployment_of("admin", "hunter2-wrong"), vec!["kafka brokers", "uthentication"]),
+        (deployment_of("narrow", PASSWORD), vec!["kafka topics", "kafka group", "uthorization", "`Read`"]),
+    ] {
+        let told = told(options);
+        assert!(words.iter().all(|word| told.contains(word)), "{words:?} in: {told}");
+        assert!(!told.contains(PASSWORD), "{told}");
+    }
+    assert_eq!(told(deployment_of("admin", PASSWORD)), "");
 }
 
 async fn until_trouble(member: &Member) -> String {
