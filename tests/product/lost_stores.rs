@@ -242,3 +242,15 @@ async fn stores_that_are_lost_in_the_middle_of_runs_change_nothing_about_how_the
     product.start().await;
     same(&before, &everything(&product).await, Loss::Both);
 }
+
+#[tokio::test]
+async fn an_object_store_that_was_emptied_is_told_at_the_start() {
+    let mut product = Product::new().started().await;
+    product.turn("demo", "s", "hello").await;
+    product.crash().await;
+    assert!(!product.said().contains("THE OBJECT STORE IS EMPTY"), "it is not");
+    product.kill_hard();
+    std::fs::remove_dir_all(product.data().join("blobs")).expect("it can be deleted");
+    product.start().await;
+    assert!(product.said().contains("THE OBJECT STORE IS EMPTY"), "{}", product.said());
+}

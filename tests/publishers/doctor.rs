@@ -28,7 +28,7 @@ async fn a_deployment_that_works_passes_every_check_and_one_that_is_not_there_ye
         let (fine, findings) = found(deployment.node(), &settings);
         assert!(fine, "{}", failures(&findings));
         let of = |check: &str| findings.iter().find(|finding| finding["check"] == check);
-        for check in ["kafka settings", "kafka brokers", "kafka topics", "kafka group"] {
+        for check in ["kafka settings", "kafka brokers", "kafka topics", "kafka group", "data directory"] {
             assert!(of(check).is_some(), "{check} is not among {findings:#?}");
         }
         let topics = of("kafka topics").expect("is there")["text"].as_str().expect("a text");
@@ -50,6 +50,7 @@ async fn what_keeps_a_start_from_working_is_named_with_its_remedy() {
     for (setting, words) in [
         (("REENACT_LOG", "kafka://127.0.0.1:1"), ["127.0.0.1:1", "is a broker running"]),
         (("REENACT_KAFKA_PROPERTIES", file), ["`acks`", "leave it out"]),
+        (("REENACT_OBJECTS", "elsewhere"), ["`elsewhere` is not the deployment's object store", "`--objects`"]),
         (("REENACT_TOPIC_PREFIX", "a b"), ["a b", "`--topic-prefix`"]),
         (("REENACT_KAFKA_PARTITIONS", "17"), ["--kafka-partitions 17", "6 partitions"]),
     ] {

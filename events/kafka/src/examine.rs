@@ -48,13 +48,14 @@ fn wrong(check: &'static str, error: &ConnectError) -> Finding {
     Finding { check, verdict: Verdict::Wrong, text: error.to_string() }
 }
 
-/// Makes all checks, in order; those that need what failed before are left out. Blocks.
+/// Makes all checks, in order; those that need what failed before are left out. Also whether a log is there that
+/// can be read. Blocks.
 #[must_use]
-pub fn examine(options: &Options) -> Vec<Finding> {
+pub fn examine(options: &Options) -> (Vec<Finding>, bool) {
     let trouble = Trouble::default();
     let session = match Session::open(options, &trouble) {
         Ok(session) => session,
-        Err(error) => return vec![wrong("kafka settings", &error)],
+        Err(error) => return (vec![wrong("kafka settings", &error)], false),
     };
     let mut findings = vec![fine("kafka settings", "every property can be used")];
     let survey = match session.survey() {
@@ -62,7 +63,7 @@ pub fn examine(options: &Options) -> Vec<Finding> {
         // Whoever is let in and may not look at the settings was answered before.
         Err(error) => {
             findings.push(wrong("kafka brokers", &error));
-            return findings;
+            return (findings, false);
         }
     };
     findings.push(brokers(options, &survey));
@@ -74,7 +75,8 @@ pub fn examine(options: &Options) -> Vec<Finding> {
         findings.push(session.reading(&survey));
     }
     findings.push(session.group());
-    findings
+    let is_fine = findings.iter().all(|finding| finding.verdict != Verdict::Wrong);
+    (findings, is_fine && survey.missing(&options.topics()).is_empty())
 }
 
 fn brokers(options: &Options, survey: &Survey) -> Finding {

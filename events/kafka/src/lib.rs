@@ -47,6 +47,6 @@ pub use examine::{Finding, Verdict, examine};
 pub use letters::{Letter, RedriveError, letters, redrive};
 pub use live::KafkaLive;
 pub use log::KafkaLog;
-pub use objects::object_store;
+pub use objects::{named_object_store, object_store};
 pub use options::{Options, PropertyError};
 pub use topics::Topics;

@@ -23,7 +23,7 @@ const KEY: &str = "objects:";
 /// # Errors
 /// When the topic cannot be read or written.
 pub fn object_store(options: &Options, store: Uuid) -> Result<Uuid, LogError> {
-    if let Some(named) = named(options)? {
+    if let Some(named) = named_object_store(options)? {
         return Ok(named);
     }
     let failed = |error| reader::unavailable("the object store cannot be named", &error);
@@ -34,10 +34,14 @@ pub fn object_store(options: &Options, store: Uuid) -> Result<Uuid, LogError> {
     producer.drain().map_err(failed)?;
     // Of two that name theirs at once one is first.
     let gone = || LogError::Unavailable { reason: format!("topic `{topic}` does not have what was written").into() };
-    named(options)?.ok_or_else(gone)
+    named_object_store(options)?.ok_or_else(gone)
 }
 
-fn named(options: &Options) -> Result<Option<Uuid>, LogError> {
+/// The object store that the log names, if it names one. Blocks.
+///
+/// # Errors
+/// When the topic cannot be read.
+pub fn named_object_store(options: &Options) -> Result<Option<Uuid>, LogError> {
     let mut config = options.reader();
     config.set("enable.partition.eof", "true");
     let (consumer, topic) = (reader::consumer(&config, &Trouble::default())?, options.topics().owners);

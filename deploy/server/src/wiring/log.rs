@@ -132,18 +132,23 @@ async fn same_objects_on_kafka(config: &Config, kafka: &Kafka, app: &App, mark: 
             }
         }
     };
-    if named != mark.store {
-        let (folder, prefix) = (config.objects.display(), &kafka.prefix);
-        bail!(
+    other_objects(config, kafka, mark, named).map_or(Ok(()), Err)
+}
+
+/// What is said when the object store is not the one that the log names.
+#[cfg(feature = "kafka")]
+#[must_use]
+pub fn other_objects(config: &Config, kafka: &Kafka, mark: Mark, named: uuid::Uuid) -> Option<anyhow::Error> {
+    let right = format!(r#"{{"log_id":"{}","store":"{named}"}}"#, mark.log_id);
+    let (folder, prefix, file) = (config.objects.display(), &kafka.prefix, super::objects::MARK);
+    (named != mark.store).then(|| {
+        anyhow::anyhow!(
             "`{folder}` is not the object store of log `{prefix}.*`, whose texts and files lie in store {named} (this \
              is {}): give every node of the deployment the same `--objects`. If that store was lost, restore it from \
-             a backup; to go on without what was in it, put `{}` into `{folder}/{}` of a new one",
+             a backup; to go on without what was in it, put `{right}` into `{folder}/{file}` of a new one",
             mark.store,
-            serde_json::to_string(&Mark { store: named, ..mark })?,
-            super::objects::MARK,
-        );
-    }
-    Ok(())
+        )
+    })
 }
 
 /// Half of what an owner adds to the time for which it waits for its predecessor's steps.

@@ -30,13 +30,13 @@ pub struct Mark {
 /// When the store is another log's, or cannot be used.
 pub fn mark(folder: &Path, log_id: LogId) -> anyhow::Result<(Mark, bool)> {
     let (file, shown) = (folder.join(MARK), folder.display());
-    let is_new = match read(&file)? {
+    let is_new = match read(folder)? {
         Some(_) => false,
         None => put(folder, Mark { log_id, store: new_name() })
             .with_context(|| format!("the object store `{shown}` cannot be written"))?,
     };
     // Of two processes that mark it at once one is first; both read what stands there.
-    let mark = read(&file)?.with_context(|| format!("`{}` was there and is gone", file.display()))?;
+    let mark = read(folder)?.with_context(|| format!("`{}` was there and is gone", file.display()))?;
     if mark.log_id != log_id {
         bail!(
             "the object store `{shown}` holds the texts and files of log {}, and not those of {log_id}: give this \
@@ -52,8 +52,13 @@ fn new_name() -> Uuid {
     Uuid::new_v4()
 }
 
-fn read(file: &Path) -> anyhow::Result<Option<Mark>> {
-    match fs::read(file) {
+/// The mark of a store, if it has one.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(folder: &Path) -> anyhow::Result<Option<Mark>> {
+    let file = folder.join(MARK);
+    match fs::read(&file) {
         Ok(text) => {
             let unreadable = || format!("`{}` does not say whose object store this is: restore it", file.display());
             Ok(Some(serde_json::from_slice(&text).with_context(unreadable)?))

@@ -13,6 +13,8 @@ async fn a_session_is_made_read_changed_and_deleted() {
     let made = server.json(Method::POST, "/sessions", body).await.expect(201).json();
     assert_eq!((&made["session_name"], &made["agent_session_id"]), (&json!("One"), &json!("s")));
     server.json(Method::POST, "/sessions", body).await.expect(409);
+    let for_nobody = server.json(Method::POST, "/sessions", r#"{"agent_id":"nobody"}"#).await.expect(404).json();
+    assert!(for_nobody.to_string().contains("Agent not found"), "{for_nobody}");
 
     let renamed = server.json(Method::POST, "/sessions/s/rename", r#"{"session_name":"Two"}"#).await.expect(200).json();
     assert_eq!(renamed["session_name"], "Two");

@@ -176,7 +176,8 @@ async fn missing_rights_are_named_and_given_without_a_new_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_names_what_the_brokers_refuse_and_prints_no_secret() {
     let told = |options: Options| {
-        tokio::task::block_in_place(|| examine(&options))
+        let (findings, _) = tokio::task::block_in_place(|| examine(&options));
+        findings
             .into_iter()
             .filter(|finding| finding.verdict == Verdict::Wrong)
             .map(|finding| format!("{}: {}", finding.check, finding.text))

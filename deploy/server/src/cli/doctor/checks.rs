@@ -67,7 +67,7 @@ pub(super) fn free_disk(data: &Path) -> Finding {
 pub(super) async fn log(config: &Config) -> Vec<Finding> {
     match &config.log {
         LogPlace::Embedded => vec![embedded_log(config)],
-        LogPlace::Kafka(kafka) => on_kafka::log(kafka).await,
+        LogPlace::Kafka(kafka) => on_kafka::log(config, kafka).await,
     }
 }
 

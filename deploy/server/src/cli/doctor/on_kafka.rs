@@ -1,35 +1,75 @@
 //! The checks of a log on Kafka: those of a start, by reading alone.
 
-use super::Finding;
-use crate::config::Kafka;
+use super::{Finding, Verdict};
+use crate::{
+    config::{Config, Kafka},
+    wiring::log,
+};
 
 /// What a start would meet.
 #[cfg(feature = "kafka")]
-pub(super) async fn log(kafka: &Kafka) -> Vec<Finding> {
+pub(super) async fn log(config: &Config, kafka: &Kafka) -> Vec<Finding> {
+    let (config, kafka) = (config.clone(), kafka.clone());
+    let looked = tokio::task::spawn_blocking(move || look(&config, &kafka)).await;
+    looked.unwrap_or_else(|error| {
+        vec![Finding::new("log", Verdict::Failure, format!("the checks were stopped: {error}"))]
+    })
+}
+
+#[cfg(feature = "kafka")]
+fn look(config: &Config, kafka: &Kafka) -> Vec<Finding> {
     use std::sync::Arc;
 
-    use super::Verdict;
-    use crate::{clock::SystemClock, wiring::log::kafka_options};
+    use reenact_kafka::Verdict as Found;
 
-    let verdict = |verdict| match verdict {
-        reenact_kafka::Verdict::Fine => Verdict::Ok,
-        reenact_kafka::Verdict::Doubtful => Verdict::Warning,
-        reenact_kafka::Verdict::Wrong => Verdict::Failure,
+    use crate::clock::SystemClock;
+
+    let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
+    let (found, is_there) = reenact_kafka::examine(&options);
+    let mut findings: Vec<_> = found
+        .into_iter()
+        .map(|found| {
+            let verdict = match found.verdict {
+                Found::Fine => Verdict::Ok,
+                Found::Doubtful => Verdict::Warning,
+                Found::Wrong => Verdict::Failure,
+            };
+            Finding::new(found.check, verdict, found.text)
+        })
+        .collect();
+    if is_there {
+        findings.push(objects(config, kafka, &options));
+    }
+    findings
+}
+
+/// The object store is the deployment's.
+#[cfg(feature = "kafka")]
+fn objects(config: &Config, kafka: &Kafka, options: &reenact_kafka::Options) -> Finding {
+    const CHECK: &str = "object store";
+    let shown = config.objects.display();
+    let mark = match crate::wiring::objects::read(&config.objects) {
+        Ok(mark) => mark,
+        Err(error) => return Finding::new(CHECK, Verdict::Failure, format!("{error:#}")),
     };
-    let options = kafka_options(kafka, Arc::new(SystemClock), None);
-    match tokio::task::spawn_blocking(move || reenact_kafka::examine(&options)).await {
-        Ok(found) => {
-            found.into_iter().map(|found| Finding::new(found.check, verdict(found.verdict), found.text)).collect()
+    match (mark, reenact_kafka::named_object_store(options)) {
+        (_, Err(error)) => Finding::new(CHECK, Verdict::Failure, error.to_string()),
+        (Some(mark), Ok(Some(named))) => match log::other_objects(config, kafka, mark, named) {
+            Some(other) => Finding::new(CHECK, Verdict::Failure, other.to_string()),
+            None => Finding::new(CHECK, Verdict::Ok, format!("`{shown}` is the deployment's")),
+        },
+        (None, Ok(Some(named))) => {
+            let text = format!(
+                "`{shown}` is not the deployment's object store, which is {named}: give every node the same `--objects`"
+            );
+            Finding::new(CHECK, Verdict::Failure, text)
         }
-        Err(error) => vec![Finding::new("log", Verdict::Failure, format!("the checks were stopped: {error}"))],
+        (_, Ok(None)) => Finding::new(CHECK, Verdict::Ok, format!("the first start makes `{shown}` the deployment's")),
     }
 }
 
 /// What a build without Kafka says.
 #[cfg(not(feature = "kafka"))]
-#[expect(clippy::unused_async, reason = "the other build waits for brokers")]
-pub(super) async fn log(kafka: &Kafka) -> Vec<Finding> {
-    use super::Verdict;
-
-    vec![Finding::new("log", Verdict::Failure, crate::wiring::log::no_kafka(&kafka.brokers).to_string())]
+pub(super) async fn log(_: &Config, kafka: &Kafka) -> Vec<Finding> {
+    vec![Finding::new("log", Verdict::Failure, log::no_kafka(&kafka.brokers).to_string())]
 }
