@@ -13,7 +13,10 @@ use std::{
 use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, Product, agent_with_model};
+use crate::{
+    lost_stores::Loss,
+    support::{PATIENCE, Product, agent_with_model},
+};
 
 /// The model answers with a payment first, unless it is silent.
 fn rule(model: &ModelStub, is_silent: Arc<AtomicBool>) {
@@ -101,4 +104,36 @@ async fn a_log_that_is_older_than_what_was_acknowledged_is_served_once_that_was_
     assert_eq!(product.turn("a", "s", "pay again").await["status"], "COMPLETED");
     assert_eq!(ledger.calls().len(), 3);
     assert!(said(&accept(&product, &["--yes"]), false).contains("in use by process"));
+}
+
+/// A life with one turn. At its orderly end a snapshot is made.
+async fn turn_and_snapshot(product: &mut Product) {
+    product.start().await;
+    assert_eq!(product.turn("demo", "s", "hello").await["status"], "COMPLETED");
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
+}
+
+/// As on Kafka where the whole cluster was restored, and the nodes are new.
+#[tokio::test]
+async fn a_snapshot_that_has_seen_more_than_the_log_is_refused_once_and_accepted_for_good() {
+    let shelf = tempfile::tempdir().expect("a folder");
+    let mut product = Product::new()
+        .set("REENACT_SNAPSHOTS", format!("file://{}", shelf.path().display()))
+        .set("REENACT_SNAPSHOT_EVENTS", 50);
+    let (older, log) = (tempfile::tempdir().expect("a folder"), product.data().join("log"));
+    turn_and_snapshot(&mut product).await;
+    replace(older.path(), &log);
+    turn_and_snapshot(&mut product).await;
+    replace(&log, older.path());
+    Loss::State.happen(&product.data());
+    refused(&mut product).await;
+    let told = said(&accept(&product, &["--yes"]), true);
+    assert!(told.contains("the snapshot `") && told.contains("accepted with the event"), "{told}");
+    for _ in 0..2 {
+        product.start().await;
+        assert_eq!(product.turn("demo", "s", "hello").await["status"], "COMPLETED");
+        product.kill_hard();
+        Loss::State.happen(&product.data());
+    }
 }
