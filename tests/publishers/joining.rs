@@ -72,3 +72,24 @@ async fn a_node_says_what_it_is_connecting_to() {
     };
     tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("it never says so:\n{}", node.said()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_in_order_is_no_error() {
+    let mut deployment = Deployment::start(2).await;
+    let mut publisher = deployment.publisher();
+    for session in ["a", "b", "c", "d", "e", "f"] {
+        let started = publisher.ask(start_run(session, session, "sleep 600"));
+        assert_eq!(outcome(&started), ("accepted", ""), "{started}");
+    }
+    let mut leaving = deployment.nodes.remove(0);
+    leaving.term();
+    assert!(leaving.ended(PATIENCE).await.success(), "{}", leaving.said());
+    let answer = publisher.ask(start_run("after", "after", "hello"));
+    assert_eq!(deployment.settled(&answer).await["status"], "COMPLETED");
+    for node in [&leaving, deployment.node()] {
+        let said = node.said();
+        let loud: Vec<_> =
+            said.lines().filter(|line| line.contains(" ERROR ") || line.contains("a transaction failed")).collect();
+        assert!(loud.is_empty(), "{loud:#?}");
+    }
+}
