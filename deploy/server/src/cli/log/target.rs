@@ -53,6 +53,7 @@ impl Target {
     }
 
     /// What the log itself can tell to be lost. An embedded one keeps where it ends with its events.
+    #[cfg_attr(not(feature = "kafka"), expect(unused_variables, reason = "it has no partition that could tell"))]
     pub(super) async fn lost(&self, partition: PartitionId) -> Result<Vec<Loss>, LogError> {
         match self {
             Self::Embedded(_) => Ok(Vec::new()),
