@@ -10,6 +10,7 @@
 mod a04_long_step;
 mod a06_full_slots;
 mod a36_left_group;
+mod a37_lost_events;
 mod brokers;
 mod fleet;
 mod front;

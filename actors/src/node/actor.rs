@@ -203,8 +203,8 @@ impl NodeState {
         self.places.entry(number).or_default()
     }
 
+    /// That the node has joined counts once what it is to restore is known: until then it is not ready.
     fn ownership(&mut self, change: Ownership) {
-        self.shared.joined();
         match change {
             Ownership::Joined => {}
             // A node on its way out takes nothing any more.
@@ -216,6 +216,7 @@ impl NodeState {
             }
             Ownership::Lost(number) => self.take(number, false),
         }
+        self.shared.joined();
     }
 
     /// Does what the partition's tenure orders, for all orders that need nothing else.

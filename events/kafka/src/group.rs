@@ -135,7 +135,6 @@ impl Member {
         tracing::info!(?granted, "the group has rebalanced");
         self.common.ownership.rebalanced(group, &granted);
         self.common.trouble.set(Part::Group, None);
-        self.tell_joined();
         for partition in granted {
             match writer::spawn(self.common.clone(), partition) {
                 Ok(jobs) => self.writers.put(partition, jobs),
@@ -143,6 +142,8 @@ impl Member {
             }
             self.tell(News::Granted(partition));
         }
+        // Before, a node that is granted something would look for a moment as if it were ready with nothing.
+        self.tell_joined();
         Ok(())
     }
 
