@@ -118,7 +118,7 @@ async fn model(job: &Job) -> Result<StepResult, StepError> {
             }
         };
     let messages = history::messages(&job.agent, &history, &job.run);
-    let call = ModelCall { agent: job.agent.clone(), messages, context: job.context() };
+    let call = ModelCall { agent: job.agent.clone(), model: job.agent.model.clone(), messages, context: job.context() };
     let words = job
         .words
         .clone()

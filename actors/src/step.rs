@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use reenact_events::{
     MediaRef, RunId, SessionId, StepToken, Text, UserId,
-    agent::{AgentSpec, ToolSpec},
+    agent::{AgentSpec, ModelSpec, ToolSpec},
     event::{Failure, ToolCallRequest, Usage},
 };
 
@@ -59,8 +59,10 @@ pub enum ChatMessage {
 /// What to ask a model.
 #[derive(Debug, Clone)]
 pub struct ModelCall {
-    /// The agent, with model and tools.
+    /// The agent, with its tools.
     pub agent: Arc<AgentSpec>,
+    /// Which of its models is asked.
+    pub model: ModelSpec,
     /// The conversation, well formed.
     pub messages: Vec<ChatMessage>,
     /// Whose it is.

@@ -52,7 +52,7 @@ impl AgentSpec {
 /// Which model, where, and how to ask it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSpec {
-    /// `openai` (any server that speaks chat completions) or `demo` (built in, no network).
+    /// `openai` (any server that speaks chat completions), `anthropic`, `gemini` or `demo` (built in, no network).
     pub provider: String,
     /// The model's id at the provider.
     pub id: String,

@@ -10,7 +10,7 @@
 //!
 //! **Not here.** When a step is done, again, or not at all (`actors`).
 //!
-//! Read in this order: [`load_agents`] (agent files), `steps`, `arguments`, `model/openai`, `tool/http`,
+//! Read in this order: [`load_agents`] (agent files), `steps`, `arguments`, `model/protocol`, `tool/http`,
 //! [`DirBlobs`].
 
 mod agent_file;

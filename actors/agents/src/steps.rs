@@ -14,7 +14,7 @@ use crate::{
     arguments::Schemas,
     environment::Environment,
     http,
-    model::{self, PROVIDERS, demo, openai},
+    model::{Models, demo},
     tool::{builtin, http::HttpTools, http_request::Endpoint},
 };
 
@@ -60,15 +60,11 @@ impl AgentSteps {
     }
 
     async fn ask(&self, call: &ModelCall, sink: &dyn DeltaSink) -> Result<ModelReply, StepError> {
-        match &*call.agent.model.provider {
-            "openai" => openai::call(&self.models, &self.environment, &*self.blobs, self.clock.now(), call, sink).await,
-            "demo" => demo::call(&*self.blobs, call, sink).await,
-            other => {
-                let allowed = PROVIDERS.join("`, `");
-                let message = format!("model provider `{other}` is not supported; there are `{allowed}`");
-                Err(model::failed("model_refused", message, false))
-            }
+        if call.model.provider == "demo" {
+            return demo::call(&*self.blobs, call, sink).await;
         }
+        let (client, environment, blobs) = (&self.models, &self.environment, &*self.blobs);
+        Models { client, environment, blobs, now: self.clock.now() }.call(call, sink).await
     }
 }
 

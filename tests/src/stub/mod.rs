@@ -3,6 +3,8 @@
 //! They are real HTTP servers on real sockets. The crate `reenact-agents` compiles this file into its own
 //! tests too, so it uses nothing else of this one.
 
+pub mod anthropic;
+pub mod gemini;
 mod ledger;
 mod model;
 mod reply;

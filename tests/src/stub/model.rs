@@ -1,4 +1,4 @@
-//! A scripted model that speaks chat completions.
+//! A scripted model. Its replies are in whatever protocol they are written in; `malformed` knows chat completions.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -14,6 +14,8 @@ use super::{
 pub struct ModelRequest {
     /// The request's body.
     pub body: Value,
+    /// Where it went: the path with its query.
+    pub path: String,
     /// Its headers, names in lower case.
     pub headers: BTreeMap<String, String>,
     /// When it came.
@@ -23,7 +25,8 @@ pub struct ModelRequest {
 impl ModelRequest {
     fn of(seen: &Seen) -> Self {
         let body = serde_json::from_str(&seen.body).unwrap_or_default();
-        Self { body, headers: seen.headers.clone(), at: seen.at }
+        let query = seen.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
+        Self { body, path: format!("{}{query}", seen.path), headers: seen.headers.clone(), at: seen.at }
     }
 
     /// The messages that were sent.

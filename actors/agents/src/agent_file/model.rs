@@ -6,7 +6,7 @@ use reqwest::Url;
 use super::section::Section;
 use crate::{
     environment::Environment,
-    model::{PROVIDERS, openai},
+    model::{self, PROVIDERS},
 };
 
 /// Seconds without a byte after which a call has failed, if the file does not say.
@@ -16,8 +16,6 @@ pub(super) const RETRIES: u32 = 2;
 
 const KEYS: &[&str] =
     &["provider", "id", "base_url", "api_key_env", "temperature", "max_tokens", "timeout_s", "retries"];
-/// Providers that have a name here and no client yet.
-const LATER_PROVIDERS: &[&str] = &["anthropic", "gemini"];
 /// What makes no difference to the demo model.
 const NOT_FOR_DEMO: &[&str] = &["base_url", "api_key_env", "temperature", "max_tokens"];
 
@@ -51,31 +49,27 @@ pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Option<Mode
 
 fn provider(section: &Section<'_>) -> Option<String> {
     let meaning = format!("who serves the model, one of {}", super::section::list(PROVIDERS));
-    let provider = section.required_text("provider", &meaning)?;
-    if LATER_PROVIDERS.contains(&provider.as_str()) {
-        let supported = super::section::list(PROVIDERS);
-        section.note("provider", format!("`{provider}` is not supported yet; supported are {supported}"));
-        return None;
-    }
+    section.required_text("provider", &meaning)?;
     section.word("provider", PROVIDERS)
 }
 
 fn check_together(section: &Section<'_>, model: &ModelSpec, environment: &Environment) {
-    if model.provider == "demo" {
+    let Some(provider) = model::provider(model) else {
         for key in NOT_FOR_DEMO.iter().filter(|key| section.has(key)) {
             section.note(key, "has no meaning for the built-in model `demo`; remove it");
         }
         return;
-    }
+    };
     // A server of one's own may want no key: that is seen when it is asked.
     let wants_key = !section.has("base_url") && section.has("api_key_env") == model.api_key_env.is_some();
-    if let Some(variable) = openai::key_variable(model)
+    if let Some(variable) = model::key_variable(&provider, model)
         && wants_key
         && environment.get(variable).is_none()
     {
         let message = format!(
-            "the environment variable `{variable}` is not set; it must hold the key for OpenAI \
-             (set it, name another with `api_key_env`, or name another server with `base_url`)"
+            "the environment variable `{variable}` is not set; it must hold the key for {} \
+             (set it, name another with `api_key_env`, or name another server with `base_url`)",
+            provider.company
         );
         section.note("api_key_env", message);
     }

@@ -81,7 +81,7 @@ fn a_whole_file_is_read_with_its_defaults() {
 fn every_problem_of_every_file_is_told_with_its_place() {
     let errors = load(&[
         ("a.toml", "colour = 1\n[model]\nprovider = \"demo\"\n[limits]\nturns = 0\ntool_calls = \"x\"\n"),
-        ("b.toml", "id = \"a\"\n[model]\nprovider = \"gemini\"\nid = \"g\"\n"),
+        ("b.toml", "id = \"a\"\n[model]\nprovider = \"bedrock\"\nid = \"g\"\n"),
         ("c.toml", "id = \n"),
     ])
     .unwrap_err();
@@ -92,7 +92,7 @@ fn every_problem_of_every_file_is_told_with_its_place() {
     assert!(errors[3].starts_with("b.toml:1:1: `id`: the id `a` is taken by `a.toml` already"), "{}", errors[3]);
     assert_eq!(
         errors[4],
-        "b.toml:3:1: `model.provider`: `gemini` is not supported yet; supported are `openai`, `demo`"
+        "b.toml:3:1: `model.provider`: `bedrock` is not known; allowed are `openai`, `anthropic`, `gemini`, `demo`"
     );
     assert!(errors[5].starts_with("c.toml:1:"), "{}", errors[5]);
 }
@@ -102,7 +102,7 @@ fn each_mistake_names_its_key_and_what_is_allowed() {
     for (text, key, message) in [
         ("", "model", "missing"),
         ("model = 1", "model", "must be a table, but is an integer"),
-        ("[model]\nid = \"x\"", "model.provider", "`openai`, `demo`"),
+        ("[model]\nid = \"x\"", "model.provider", "`openai`, `anthropic`, `gemini`, `demo`"),
         ("[model]\nprovider = \"opnai\"\nid = \"x\"", "model.provider", "`opnai` is not known"),
         ("[model]\nprovider = \"openai\"", "model.id", "missing"),
         (
@@ -175,6 +175,11 @@ fn a_missing_key_is_told_at_load_only_when_the_server_asks_for_one_by_default() 
     fs::write(dir.path().join("a.toml"), openai).unwrap();
     let errors = load_agents_with(dir.path(), &Environment::of(&[])).unwrap_err();
     assert!(errors[0].message.contains("`OPENAI_API_KEY`"), "{errors:?}");
+    for (provider, variable) in [("anthropic", "`ANTHROPIC_API_KEY`"), ("gemini", "`GEMINI_API_KEY`")] {
+        fs::write(dir.path().join("a.toml"), openai.replace("openai", provider)).unwrap();
+        let errors = load_agents_with(dir.path(), &Environment::of(&[("OPENAI_API_KEY", "sk-x")])).unwrap_err();
+        assert!(errors[0].message.contains(variable), "{errors:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Models and tools over real sockets, answering as oddly as servers in the field do.
 
+mod anthropic;
 mod demo;
+mod gemini;
 mod http_tool;
 mod model_answers;
 mod model_failures;

@@ -65,6 +65,13 @@ impl World {
         AgentSpec { model: model_at(&self.model.base_url()), ..demo_agent() }
     }
 
+    /// An agent on the scripted model, which speaks another provider's protocol.
+    pub(crate) fn agent_of(&self, provider: &str) -> AgentSpec {
+        let mut agent = self.agent();
+        agent.model.provider = provider.into();
+        agent
+    }
+
     /// Asks the scripted model.
     pub(crate) async fn ask(&self) -> Result<ModelReply, StepError> {
         self.ask_as(self.agent(), vec![user("hi")]).await
@@ -80,7 +87,8 @@ impl World {
         messages: Vec<ChatMessage>,
         watcher: Arc<Watcher>,
     ) -> Result<ModelReply, StepError> {
-        self.steps.call_model(ModelCall { agent: agent.into(), messages, context: context() }, watcher).await
+        let model = agent.model.clone();
+        self.steps.call_model(ModelCall { agent: agent.into(), model, messages, context: context() }, watcher).await
     }
 
     /// A tool on the ledger.

@@ -2,41 +2,20 @@
 
 use reenact_actors::step::ModelReply;
 use reenact_events::event::Usage;
-use serde_json::Value;
 
 use super::{
     calls::Calls,
     usage::UsageSoFar,
     wire::{self, Choice, Chunk, Message},
 };
-use crate::{http::ANSWER_BYTES_MAX, text};
-
-/// Why a frame ends the call.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// The frame is not what the protocol knows.
-    Nonsense {
-        /// In which way.
-        reason: String,
-        /// The frame.
-        frame: String,
-    },
-    /// The server reports an error.
-    Reported(Value),
-    /// The answer is larger than [`ANSWER_BYTES_MAX`].
-    TooLarge,
-}
-
-/// What a frame brought for whoever watches.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Words {
-    pub(super) text: String,
-    pub(super) reasoning: String,
-}
+use crate::{
+    http::ANSWER_BYTES_MAX,
+    model::protocol::{self, Trouble, Words, read},
+};
 
 /// An answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(in crate::model) struct Answer {
     text: String,
     reasoning: String,
     calls: Calls,
@@ -47,9 +26,8 @@ pub(super) struct Answer {
     call_bytes: usize,
 }
 
-impl Answer {
-    /// Takes a frame of a stream.
-    pub(super) fn absorb(&mut self, data: &str) -> Result<Words, Trouble> {
+impl protocol::Answer for Answer {
+    fn absorb(&mut self, data: &str) -> Result<Words, Trouble> {
         if data.trim() == "[DONE]" {
             self.done = true;
             return Ok(Words::default());
@@ -58,17 +36,40 @@ impl Answer {
         self.take(chunk)
     }
 
-    /// Takes a completion that came whole, although a stream was asked for.
-    pub(super) fn absorb_whole(&mut self, data: &str) -> Result<Words, Trouble> {
-        let chunk = read(data)?;
+    fn absorb_whole(&mut self, data: &str) -> Result<Words, Trouble> {
+        let chunk: Chunk = read(data)?;
         if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(Vec::is_empty) {
-            let reason = "JSON without `choices`".to_owned();
-            return Err(Trouble::Nonsense { reason, frame: data.to_owned() });
+            return Err(Trouble::nonsense("JSON without `choices`", data));
         }
         self.done = true;
         self.take(chunk)
     }
 
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    fn has_ended(&self) -> bool {
+        self.done || self.finish_reason.is_some()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.usage.total()
+    }
+
+    fn into_reply(self, first_token_ms: Option<u64>) -> ModelReply {
+        ModelReply {
+            usage: self.usage(),
+            text: self.text,
+            reasoning: Some(self.reasoning).filter(|reasoning| !reasoning.is_empty()),
+            tool_calls: self.calls.into_calls(),
+            finish_reason: self.finish_reason,
+            first_token_ms,
+        }
+    }
+}
+
+impl Answer {
     fn take(&mut self, chunk: Chunk) -> Result<Words, Trouble> {
         if let Some(error) = chunk.error {
             return Err(Trouble::Reported(error));
@@ -115,41 +116,12 @@ impl Answer {
             self.call_bytes += self.calls.add(fragment);
         }
     }
-
-    /// Nothing more is to come.
-    pub(super) fn is_complete(&self) -> bool {
-        self.done
-    }
-
-    /// The model has said its last word; usage may still come.
-    pub(super) fn has_ended(&self) -> bool {
-        self.done || self.finish_reason.is_some()
-    }
-
-    pub(super) fn usage(&self) -> Option<Usage> {
-        self.usage.total()
-    }
-
-    pub(super) fn into_reply(self, first_token_ms: Option<u64>) -> ModelReply {
-        ModelReply {
-            usage: self.usage(),
-            text: self.text,
-            reasoning: Some(self.reasoning).filter(|reasoning| !reasoning.is_empty()),
-            tool_calls: self.calls.into_calls(),
-            finish_reason: self.finish_reason,
-            first_token_ms,
-        }
-    }
-}
-
-fn read(data: &str) -> Result<Chunk, Trouble> {
-    serde_json::from_str(&text::mend_surrogates(data))
-        .map_err(|error| Trouble::Nonsense { reason: error.to_string(), frame: data.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::frames::Frames, *};
+    use super::*;
+    use crate::model::{frames::Frames, protocol::Answer as _};
 
     fn absorbed(frames: &[&str]) -> Answer {
         let mut answer = Answer::default();

@@ -1,27 +1,18 @@
 //! Writes the conversation as a chat completions request.
 //!
-//! **Nothing empty is sent**, since providers refuse it on every later turn: a text without a visible
-//! character is left out, or stands as a word in brackets where the protocol wants one. **What a model
-//! wrote wrong is sent so that a provider takes it back**: a tool's name keeps to the characters that names
-//! may have, and arguments that are no JSON object are quoted in one. The tool's answer tells the model
-//! what was wrong.
-
-use std::borrow::Cow;
+//! What must not be sent as it stands is a matter of [`sendable`].
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reenact_actors::step::{ChatMessage, ModelCall, StepError};
 use reenact_events::{Blobs, MediaKind, MediaRef, RawJson, agent::ToolSpec, event::ToolCallRequest};
 use serde::Serialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 
-use crate::{
-    model::{failed, unreadable},
-    text::preview,
+use crate::model::{
+    protocol::written,
+    sendable::{self, is_blank},
+    unreadable, words_of,
 };
-
-/// The longest name of a tool that providers take.
-const NAME_CHARS_MAX: usize = 64;
-const QUOTED_ARGUMENTS_CHARS_MAX: usize = 200;
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -70,7 +61,7 @@ impl<'a> Tool<'a> {
 /// # Errors
 /// When a text or a file of the conversation cannot be read.
 pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>, StepError> {
-    let model = &call.agent.model;
+    let model = &call.model;
     let own_server = model.base_url.is_some();
     let request = Request {
         model: &model.id,
@@ -82,8 +73,7 @@ pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>,
         max_tokens: model.max_tokens.filter(|_| own_server),
         max_completion_tokens: model.max_tokens.filter(|_| !own_server),
     };
-    serde_json::to_vec(&request)
-        .map_err(|error| failed("model_refused", format!("the request cannot be written as JSON: {error}"), false))
+    written(&request)
 }
 
 async fn messages(conversation: &[ChatMessage], blobs: &dyn Blobs) -> Result<Vec<Value>, StepError> {
@@ -99,19 +89,19 @@ async fn messages(conversation: &[ChatMessage], blobs: &dyn Blobs) -> Result<Vec
             ChatMessage::System(text) if is_blank(text) => {}
             ChatMessage::System(text) => messages.push(json!({"role": "system", "content": &**text})),
             ChatMessage::User { text, media } => {
-                let text = text.load(blobs).await.map_err(|error| unreadable(&error))?;
+                let text = words_of(text, blobs).await?;
                 messages.push(user(&text, parts(media, blobs).await?));
             }
             ChatMessage::Assistant { text, tool_calls } => {
                 let text = match text {
-                    Some(text) => text.load(blobs).await.map_err(|error| unreadable(&error))?,
+                    Some(text) => words_of(text, blobs).await?,
                     None => "".into(),
                 };
                 messages.push(assistant(&text, calls(tool_calls, blobs).await?));
             }
             ChatMessage::Tool { call_id, name, text, media } => {
-                let text = text.load(blobs).await.map_err(|error| unreadable(&error))?;
-                let content = if is_blank(&text) { "(no content)" } else { &*text };
+                let text = words_of(text, blobs).await?;
+                let content = sendable::content(&text);
                 messages.push(json!({"role": "tool", "tool_call_id": &**call_id, "content": content}));
                 if !media.is_empty() {
                     files.push(text_part(&format!("Files that the tool `{name}` returned for call `{call_id}`:")));
@@ -132,8 +122,7 @@ fn push_files(messages: &mut Vec<Value>, files: &mut Vec<Value>) {
 
 fn user(text: &str, mut parts: Vec<Value>) -> Value {
     if parts.is_empty() {
-        let content = if is_blank(text) { "(empty message)" } else { text };
-        return json!({"role": "user", "content": content});
+        return json!({"role": "user", "content": sendable::message(text)});
     }
     if !is_blank(text) {
         parts.insert(0, text_part(text));
@@ -146,7 +135,7 @@ fn assistant(text: &str, tool_calls: Vec<Value>) -> Value {
     if !is_blank(text) {
         message.insert("content".to_owned(), json!(text));
     } else if tool_calls.is_empty() {
-        message.insert("content".to_owned(), json!("(no content)"));
+        message.insert("content".to_owned(), json!(sendable::content(text)));
     }
     if !tool_calls.is_empty() {
         message.insert("tool_calls".to_owned(), Value::Array(tool_calls));
@@ -157,30 +146,11 @@ fn assistant(text: &str, tool_calls: Vec<Value>) -> Value {
 async fn calls(tool_calls: &[ToolCallRequest], blobs: &dyn Blobs) -> Result<Vec<Value>, StepError> {
     let mut calls = Vec::with_capacity(tool_calls.len());
     for call in tool_calls {
-        let arguments = call.arguments.load(blobs).await.map_err(|error| unreadable(&error))?;
-        let function = json!({"name": sendable_name(&call.name), "arguments": sendable_arguments(&arguments)});
+        let arguments = words_of(&call.arguments, blobs).await?;
+        let function = json!({"name": sendable::name(&call.name), "arguments": sendable::arguments(&arguments)});
         calls.push(json!({"id": &*call.id, "type": "function", "function": function}));
     }
     Ok(calls)
-}
-
-fn sendable_name(name: &str) -> Cow<'_, str> {
-    let legal = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
-    if name.is_empty() {
-        return "unnamed".into();
-    }
-    if name.chars().count() <= NAME_CHARS_MAX && name.chars().all(legal) {
-        return name.into();
-    }
-    name.chars().take(NAME_CHARS_MAX).map(|character| if legal(character) { character } else { '_' }).collect()
-}
-
-fn sendable_arguments(arguments: &str) -> Cow<'_, str> {
-    let is_object = arguments.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(arguments).is_ok();
-    if is_object {
-        return arguments.into();
-    }
-    json!({"invalid_arguments": preview(arguments, QUOTED_ARGUMENTS_CHARS_MAX)}).to_string().into()
 }
 
 async fn parts(media: &[MediaRef], blobs: &dyn Blobs) -> Result<Vec<Value>, StepError> {
@@ -218,25 +188,9 @@ fn text_part(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a24_what_a_model_wrote_wrong_can_be_sent_back() {
-        assert_eq!(sendable_name(""), "unnamed");
-        assert_eq!(sendable_name("look up!"), "look_up_");
-        assert_eq!(sendable_name(&"x".repeat(100)).len(), NAME_CHARS_MAX);
-        assert_eq!(sendable_arguments(r#"{"n": 1e400}"#), r#"{"n": 1e400}"#);
-        assert_eq!(sendable_arguments("{"), r#"{"invalid_arguments":"{"}"#);
-        assert_eq!(sendable_arguments(""), r#"{"invalid_arguments":""}"#);
-        assert_eq!(sendable_arguments("[1]"), r#"{"invalid_arguments":"[1]"}"#);
-        assert!(sendable_arguments(&"x".repeat(1_000_000)).len() < 1_000);
-    }
 
     #[test]
     fn a25_no_message_is_empty() {

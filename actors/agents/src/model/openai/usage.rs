@@ -1,60 +1,49 @@
-//! Adds up usage without counting anything twice.
-//!
-//! Providers report once at the end, or running totals in every chunk, or once at the start and once at
-//! the end. A count only grows while an answer is made, so the largest number of each kind is the true one
-//! in every style; adding them would be wrong in all but the first.
+//! Tokens as chat completions servers report them: each in its own place, and in four styles of when.
 
 use reenact_events::event::Usage;
 use serde_json::Value;
 
+use crate::model::counts::Count;
+
 /// What has been reported so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct UsageSoFar {
-    input: Option<u64>,
-    output: Option<u64>,
-    total: Option<u64>,
-    cache_read: Option<u64>,
-    cache_write: Option<u64>,
-    reasoning: Option<u64>,
+    input: Count,
+    output: Count,
+    total: Count,
+    cache_read: Count,
+    cache_write: Count,
+    reasoning: Count,
 }
 
 impl UsageSoFar {
     /// Takes another report.
     pub(super) fn report(&mut self, usage: &Value) {
-        let take = |count: &mut Option<u64>, pointers: &[&str]| {
-            *count = pointers.iter().filter_map(|pointer| number(usage.pointer(pointer)?)).chain(*count).max();
-        };
-        take(&mut self.input, &["/prompt_tokens", "/input_tokens"]);
-        take(&mut self.output, &["/completion_tokens", "/output_tokens"]);
-        take(&mut self.total, &["/total_tokens"]);
-        take(&mut self.cache_read, &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"]);
-        take(
-            &mut self.cache_write,
+        self.input.report(usage, &["/prompt_tokens", "/input_tokens"]);
+        self.output.report(usage, &["/completion_tokens", "/output_tokens"]);
+        self.total.report(usage, &["/total_tokens"]);
+        self.cache_read.report(usage, &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"]);
+        self.cache_write.report(
+            usage,
             &["/prompt_tokens_details/cache_write_tokens", "/prompt_tokens_details/cache_creation_tokens"],
         );
-        take(&mut self.reasoning, &["/completion_tokens_details/reasoning_tokens"]);
+        self.reasoning.report(usage, &["/completion_tokens_details/reasoning_tokens"]);
     }
 
     /// The whole, `None` when the provider did not say. Zeros all over are a way of not saying.
     pub(super) fn total(&self) -> Option<Usage> {
-        let missing = |known: Option<u64>| self.total?.checked_sub(known?);
-        let input_tokens = self.input.or_else(|| missing(self.output))?;
-        let output_tokens = self.output.or_else(|| missing(self.input))?;
+        let missing = |known: Count| self.total.known()?.checked_sub(known.known()?);
+        let input_tokens = self.input.known().or_else(|| missing(self.output))?;
+        let output_tokens = self.output.known().or_else(|| missing(self.input))?;
         let said = input_tokens > 0 || output_tokens > 0;
         said.then(|| Usage {
             input_tokens,
             output_tokens,
-            cache_read_tokens: self.cache_read.unwrap_or(0),
-            cache_write_tokens: self.cache_write.unwrap_or(0),
-            reasoning_tokens: self.reasoning.unwrap_or(0),
+            cache_read_tokens: self.cache_read.or_none(),
+            cache_write_tokens: self.cache_write.or_none(),
+            reasoning_tokens: self.reasoning.or_none(),
         })
     }
-}
-
-/// A count; some servers write `12.0`.
-fn number(value: &Value) -> Option<u64> {
-    let whole = || value.as_f64().filter(|count| count.fract() == 0.0 && (0.0..1e15).contains(count));
-    value.as_u64().or_else(|| format!("{}", whole()?).parse().ok())
 }
 
 #[cfg(test)]

@@ -5,8 +5,12 @@ use reenact_events::{Timestamp, agent::ModelSpec};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::{DEFAULT_BASE_URL, answer::Trouble, key_variable, retry_after::retry_after_ms};
-use crate::{environment::Secrets, http, model::failed, text::preview};
+use super::{
+    failed,
+    protocol::{Provider, Trouble, key_variable},
+    retry_after,
+};
+use crate::{environment::Secrets, http, text::preview};
 
 /// The kind of a body that is no answer.
 pub(super) const NONSENSE: &str = "model_nonsense";
@@ -31,13 +35,14 @@ const OVERFLOW_TEXTS: &[&str] = &[
 /// The call that an error is about.
 pub(super) struct Asked<'a> {
     pub(super) model: &'a ModelSpec,
+    pub(super) provider: Provider,
     pub(super) secrets: &'a Secrets,
     pub(super) now: Timestamp,
 }
 
 impl Asked<'_> {
-    fn base_url(&self) -> &str {
-        self.model.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL)
+    pub(super) fn base_url(&self) -> &str {
+        self.model.base_url.as_deref().unwrap_or(self.provider.base_url)
     }
 
     fn quote(&self, words: &str) -> String {
@@ -66,14 +71,18 @@ impl Asked<'_> {
     }
 
     pub(super) fn nonsense(&self, reason: &str, frame: &str) -> StepError {
-        let (url, quote) = (self.base_url(), self.quote(frame));
-        failed(NONSENSE, format!("the server at `{url}` sent no chat completion ({reason}): `{quote}`"), true)
+        let (url, quote, answer) = (self.base_url(), self.quote(frame), self.provider.answer);
+        failed(NONSENSE, format!("the server at `{url}` sent no {answer} ({reason}): `{quote}`"), true)
     }
 
     pub(super) fn troubled(&self, trouble: Trouble) -> StepError {
         match trouble {
             Trouble::Nonsense { reason, frame } => self.nonsense(&reason, &frame),
             Trouble::TooLarge => self.too_large(),
+            Trouble::Blocked(reason) => {
+                let (id, quote) = (&self.model.id, self.quote(&reason));
+                failed("model_refused", format!("model `{id}` gives no answer to this conversation: {quote}"), false)
+            }
             Trouble::Reported(error) => self.reported(&error),
         }
     }
@@ -81,13 +90,18 @@ impl Asked<'_> {
     /// An error within a stream, or in a body of status 200.
     fn reported(&self, error: &Value) -> StepError {
         let words = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
-        self.of_status(status_of(error), &error.to_string(), &words)
+        let error_text = error.to_string();
+        let told = self.of_status(status_of(error), &error_text, &words);
+        let retry_after_ms = retry_after::in_body(error).filter(|_| told.retryable);
+        StepError { retry_after_ms, ..told }
     }
 
     /// A status that is no success.
     pub(super) fn refused(&self, status: u16, headers: &HeaderMap, body: &str) -> StepError {
         let error = self.of_status(status, body, &message_in(body));
-        let retry_after_ms = retry_after_ms(headers, self.now).filter(|_| error.retryable);
+        let said = || retry_after::in_body(&serde_json::from_str(body).unwrap_or_default());
+        let retry_after_ms =
+            retry_after::in_headers(status, headers, self.now).or_else(said).filter(|_| error.retryable);
         StepError { retry_after_ms, ..error }
     }
 
@@ -96,12 +110,14 @@ impl Asked<'_> {
         let (url, id) = (self.base_url(), &self.model.id);
         let lower = body.to_lowercase();
         let mut error = match status {
-            401 | 403 => failed("model_auth", format!("{}: {quote}", self.key_advice(status)), false),
-            429 if lower.contains("insufficient_quota") => {
+            _ if is_key_trouble(status, &lower) => {
+                failed("model_auth", format!("{}: {quote}", self.key_advice(status)), false)
+            }
+            _ if is_out_of_quota(status, &lower) => {
                 failed("quota_exhausted", format!("the account at `{url}` has no quota left: {quote}"), false)
             }
             429 => failed("rate_limited", format!("the model's server at `{url}` asks to slow down: {quote}"), true),
-            _ if status <= 500 && OVERFLOW_TEXTS.iter().any(|text| lower.contains(text)) => {
+            _ if is_overflow(status, &lower) => {
                 let advice = "shorten the message or lower `history.runs`";
                 failed(
                     "context_overflow",
@@ -126,7 +142,7 @@ impl Asked<'_> {
 
     fn key_advice(&self, status: u16) -> String {
         let url = self.base_url();
-        match key_variable(self.model) {
+        match key_variable(&self.provider, self.model) {
             Some(variable) => format!(
                 "the model's server at `{url}` does not accept the key (status {status}); check the environment variable `{variable}`"
             ),
@@ -137,7 +153,7 @@ impl Asked<'_> {
     }
 
     pub(super) fn illegal_key(&self) -> StepError {
-        let variable = key_variable(self.model).unwrap_or_default();
+        let variable = key_variable(&self.provider, self.model).unwrap_or_default();
         let message = format!(
             "the value of the environment variable `{variable}` cannot be sent as a key: it holds characters that no HTTP header may hold"
         );
@@ -145,10 +161,29 @@ impl Asked<'_> {
     }
 }
 
+/// Gemini answers a bad key with 400.
+fn is_key_trouble(status: u16, lower: &str) -> bool {
+    matches!(status, 401 | 403) || lower.contains("api_key_invalid")
+}
+
+/// Waiting does not help where an account is empty. Anthropic says so with 400.
+fn is_out_of_quota(status: u16, lower: &str) -> bool {
+    status == 402
+        || (status == 429 && lower.contains("insufficient_quota"))
+        || lower.contains("credit balance is too low")
+}
+
+/// A request that is too large in bytes is met in the same way as one of too many tokens.
+fn is_overflow(status: u16, lower: &str) -> bool {
+    status == 413 || (status <= 500 && status != 429 && OVERFLOW_TEXTS.iter().any(|text| lower.contains(text)))
+}
+
 /// What an error's body says in words, if it can be found.
 fn message_in(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return body.to_owned() };
-    let message = ["/error/message", "/message", "/detail", "/error"].iter().find_map(|at| value.pointer(at)?.as_str());
+    let message = ["/error/message", "/0/error/message", "/message", "/detail", "/error"]
+        .iter()
+        .find_map(|at| value.pointer(at)?.as_str());
     message.map_or_else(|| body.to_owned(), str::to_owned)
 }
 
@@ -163,6 +198,9 @@ fn status_of(error: &Value) -> u16 {
         ("overloaded_error", _) => 529,
         ("rate_limit_error" | "rate_limit_exceeded", _) | (_, "rate_limit_exceeded" | "insufficient_quota") => 429,
         ("authentication_error", _) | (_, "invalid_api_key") => 401,
+        ("billing_error", _) => 402,
+        ("permission_error", _) => 403,
+        ("request_too_large", _) => 413,
         ("invalid_request_error" | "not_found_error", _) => 400,
         _ => 500,
     }
@@ -173,6 +211,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::{openai::OpenAi, protocol::Protocol};
 
     fn of_body(status: u16, body: &str) -> StepError {
         let model = ModelSpec {
@@ -187,7 +226,8 @@ mod tests {
         };
         let mut secrets = Secrets::default();
         secrets.add("sk-very-secret");
-        Asked { model: &model, secrets: &secrets, now: Timestamp(0) }.refused(status, &HeaderMap::new(), body)
+        let provider = OpenAi::PROVIDER;
+        Asked { model: &model, provider, secrets: &secrets, now: Timestamp(0) }.refused(status, &HeaderMap::new(), body)
     }
 
     #[test]
