@@ -4,7 +4,7 @@
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
+    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
     event::{
         CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
@@ -118,11 +118,7 @@ fn bare_agent() -> AgentSpec {
 }
 
 fn queued_agent() -> AgentSpec {
-    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true, ..QueueSpec::default() }, ..bare_agent() }
-}
-
-fn rejecting_agent() -> AgentSpec {
-    AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
+    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true }, ..bare_agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -167,7 +163,6 @@ fn entities() -> Vec<Named> {
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("queue", registered(queued_agent()).into()),
-        ("rejecting", registered(rejecting_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
