@@ -4,7 +4,6 @@
 //! other. Its own state is what the partition folded; it keeps only who is at work.
 
 mod accept;
-mod line;
 mod runs;
 
 use std::{
@@ -32,10 +31,8 @@ pub enum SessionMessage {
     Submit(Submission),
     /// Bring back the runs that have not ended.
     Restore,
-    /// The run has a slot.
-    Admit(RunId),
-    /// The run could go on, and has no slot.
-    Due(RunId),
+    /// There is a slot for the first waiting run.
+    Admit,
     /// A run's status has changed.
     RunChanged {
         /// Which run.
@@ -52,7 +49,7 @@ pub enum SessionMessage {
 impl SessionMessage {
     /// Whether the partition routed it, and so counts it.
     fn is_routed(&self) -> bool {
-        matches!(self, Self::Submit(_) | Self::Restore | Self::Admit(_))
+        matches!(self, Self::Submit(_) | Self::Restore | Self::Admit)
     }
 }
 
@@ -113,8 +110,7 @@ impl Actor for SessionActor {
         match message {
             SessionMessage::Submit(submission) => work.submit(submission).await?,
             SessionMessage::Restore => work.restore().await?,
-            SessionMessage::Admit(run) => work.admit(&run).await?,
-            SessionMessage::Due(run) => work.due(&run)?,
+            SessionMessage::Admit => work.admit().await?,
             SessionMessage::RunChanged { run_id, status, handled } => {
                 work.run_changed(&run_id, status, handled).await?
             }
@@ -193,8 +189,7 @@ impl SessionWork {
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::ContinueRun { run_id, decisions, .. } => {
-                let has_slot = self.try_continue(&run_id)?;
-                let what = RunCommand::Resolve { decisions, by: user_id.clone(), has_slot };
+                let what = RunCommand::Resolve { decisions, by: user_id.clone() };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::DeleteSession { session_id } => {

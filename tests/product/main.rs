@@ -18,7 +18,6 @@ mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod lost_stores;
-mod queue;
 mod refused_starts;
 mod snapshots;
 mod sweep;

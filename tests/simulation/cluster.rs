@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use reenact_actors::{NodeHandle, Settings, Tools, admission::Bounds};
+use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_events::{AgentId, EventLog, LogId, MemoryLog, NodeId, PartitionId};
 use reenact_snapshots::{ExportableStore, MemoryStore, snapshot::MemoryShelf};
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::{
     bus::{self, MemoryBus},
     check::{self, Seen},
-    client::{self, Client, Promises},
+    client::{Client, Promises},
     faults::{Dice, Weather},
     flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
@@ -65,7 +65,7 @@ struct Cluster {
     owners: BTreeMap<PartitionId, usize>,
     asking: Vec<JoinHandle<()>>,
     watching: Vec<JoinHandle<()>>,
-    bounds: Bounds,
+    slots: usize,
     joined: u64,
 }
 
@@ -116,7 +116,7 @@ impl Cluster {
             owners: BTreeMap::new(),
             asking: Vec::new(),
             watching: Vec::new(),
-            bounds: client::bounds(&dice),
+            slots: usize::try_from(1 + dice.below(6)).expect("small"),
             joined: 0,
             log,
             dice,
@@ -246,7 +246,7 @@ impl Cluster {
         let log = self.log.second_process();
         let stores = Stores::default();
         let settings = Settings {
-            bounds: self.bounds.clone(),
+            concurrency_max: self.slots,
             idle_ms: 300,
             snapshot_events: flaky_shelf::EVENTS,
             snapshot_period: flaky_shelf::PERIOD,

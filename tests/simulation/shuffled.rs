@@ -126,8 +126,7 @@ impl Shuffle {
             Some(StepCall::Tool { call_id, .. }) => call_id.clone(),
             _ => "no call".into(),
         };
-        let decisions = vec![Decision { tool_call_id, resolution: self.resolution() }];
-        RunCommand::Resolve { decisions, by: None, has_slot: self.dice.hits(500) }
+        RunCommand::Resolve { decisions: vec![Decision { tool_call_id, resolution: self.resolution() }], by: None }
     }
 
     fn resolution(&self) -> Resolution {
@@ -193,9 +192,6 @@ impl Shuffle {
                     _ => self.outcome(at, step.attempt, model),
                 };
                 self.command(command)?;
-            }
-            if self.run.may_continue() {
-                self.command(RunCommand::Begin)?;
             }
             if self.run.progress.status == RunStatus::Running && self.dice.hits(100) {
                 self.command(self.recover())?;

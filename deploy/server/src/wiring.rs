@@ -96,7 +96,8 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         clock,
     };
     let settings = Settings {
-        bounds: config.bounds.clone(),
+        concurrency_max: config.max_concurrency,
+        queue_depth_max: config.max_queue_depth,
         blob_grace: config.blob_grace,
         snapshot_events: config.snapshots.events,
         snapshot_period: config.snapshots.period,
