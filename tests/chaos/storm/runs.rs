@@ -171,12 +171,7 @@ fn over(known: &Known, run: &str) {
 /// Decides about every call in doubt: it shall be made, it was made, or it shall not be.
 async fn decide(front: &Front, known: &Known, run: &str, paused: &Value, dice: &mut ChaCha8Rng) {
     let choice = dice.random_range(0..3);
-    let waiting = paused["requirements"].as_array().expect("a paused run says what it waits for");
-    // Everything is decided, and it waits for its session or for a slot.
-    if waiting.is_empty() {
-        return;
-    }
-    let waiting = waiting.iter();
+    let waiting = paused["requirements"].as_array().expect("a paused run says what it waits for").iter();
     let decided = waiting.map(|requirement| {
         let id = &requirement["tool_execution"]["tool_call_id"];
         match choice {
