@@ -24,6 +24,8 @@ async fn a_node_with_another_object_store_is_refused_and_one_with_the_same_joins
     let objects = elsewhere.path().display().to_string();
     let said = refused(deployment.another(1, Product::new()).set("REENACT_OBJECTS", &objects)).await;
     assert!(said.contains(&format!("`{objects}` is not the object store")) && said.contains("`--objects`"), "{said}");
+    let left = std::fs::read_dir(&objects).expect("the folder is there").count();
+    assert_eq!(left, 0, "a start that is refused marks nothing");
     deployment.another(1, Product::new()).started().await;
 
     // A store that was lost is replaced by one that is given its mark.
@@ -37,6 +39,15 @@ async fn two_deployments_do_not_share_an_object_store() {
     let (one, other) = (Deployment::start(1).await, Deployment::start(0).await);
     let said = refused(one.another(0, Product::new()).set("REENACT_TOPIC_PREFIX", &other.prefix)).await;
     assert!(said.contains("holds the texts and files of log") && said.contains("`--objects`"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_data_directory_belongs_to_no_log_before_a_start_was_let_in() {
+    let (one, other) = (Deployment::start(1).await, Deployment::start(0).await);
+    let mut node = one.another(0, Product::new()).set("REENACT_TOPIC_PREFIX", &other.prefix);
+    node.spawn();
+    assert_eq!(node.ended(PATIENCE).await.code(), Some(1), "{}", node.said());
+    node.set("REENACT_TOPIC_PREFIX", &one.prefix).set("REENACT_NODE", "another").started().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,6 +31,8 @@ pub type Node = NodeHandle;
 
 /// Pauses before the views are followed again after a failure: doubling from the first to the last.
 const FOLLOW_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// The file in the data directory that keeps the log's id.
+const LOG_ID: &str = "log-id";
 /// How often the start looks whether everything is restored.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -119,10 +121,17 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
 
 async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {
     let (data, objects, place) = (config.data.clone(), config.objects.clone(), config.log.clone());
-    let opened = blocking(move || {
+    let looked = blocking(move || {
         let was_here = same_log_as_ever(&data, &place, log_id)?;
+        anyhow::Ok((was_here, objects::own(&objects, log_id)?))
+    });
+    let (was_here, found) = looked.await??;
+    log::fitting_objects(config, app, log_id, found.map(|mark| mark.store)).await?;
+    // Nothing was written so far: a start that is refused binds neither a folder nor a store to a log.
+    let (data, objects, is_embedded) = (config.data.clone(), config.objects.clone(), config.log == LogPlace::Embedded);
+    let opened = blocking(move || {
         let (mark, is_new) = objects::mark(&objects, log_id)?;
-        if was_here && is_new && place == LogPlace::Embedded {
+        if was_here && is_new && is_embedded {
             tracing::error!(
                 "THE OBJECT STORE IS EMPTY: the long texts and the files of earlier runs are not in `{}` any more; runs \
                  that need them fail with `blob_unavailable`. Restore it from a backup if that was not intended",
@@ -133,20 +142,21 @@ async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<
     });
     let (mark, blobs) = opened.await??;
     log::same_objects(config, app, mark).await?;
+    if !was_here {
+        let file = data.join(LOG_ID);
+        let unwritable = format!("`{}` cannot be written", file.display());
+        blocking(move || durably(&file, &log_id.to_string())).await?.context(unwritable)?;
+    }
     Ok(blobs)
 }
 
 /// Refuses a log that is not the one this data directory was made with: it was removed, emptied or replaced,
 /// and what stands beside it would silently be thrown away. Whether the directory has known it before.
 fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Result<bool> {
-    let file = data.join("log-id");
+    let file = data.join(LOG_ID);
     let known = match std::fs::read_to_string(&file) {
         Ok(known) => known,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return durably(&file, &log_id.to_string())
-                .map(|()| false)
-                .with_context(|| format!("`{}` cannot be written", file.display()));
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
     };
     if known.trim() != log_id.to_string() {

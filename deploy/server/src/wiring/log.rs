@@ -9,7 +9,8 @@ use std::{
 #[cfg(feature = "kafka")]
 use anyhow::{Context, bail};
 use reenact_embedded::{EmbeddedLog, Options};
-use reenact_events::{Clock, EventLog, LiveBus};
+use reenact_events::{Clock, EventLog, LiveBus, LogId};
+use uuid::Uuid;
 
 use super::objects::Mark;
 #[cfg(feature = "kafka")]
@@ -102,51 +103,79 @@ async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Cloc
     Ok(Opened { log: Arc::new(log), live_bus: Some(Arc::new(live)), held: Some(held) })
 }
 
-/// Refuses an object store that is not the one in which the other nodes keep the log's texts and files.
+/// Refuses an object store that is not the one in which the other nodes keep the log's texts and files. `found` is
+/// the store as its mark names it; nothing is written.
 ///
 /// # Errors
 /// When it is another one, or the log cannot say and waiting would not help.
+pub async fn fitting_objects(config: &Config, app: &App, log_id: LogId, found: Option<Uuid>) -> anyhow::Result<()> {
+    match &config.log {
+        LogPlace::Embedded => Ok(()),
+        LogPlace::Kafka(kafka) => {
+            let named = named_objects(kafka, app, None).await?;
+            named.and_then(|named| other_objects(config, kafka, log_id, found, named)).map_or(Ok(()), Err)
+        }
+    }
+}
+
+/// Names the marked store to the other nodes, unless they have one.
+///
+/// # Errors
+/// As [`fitting_objects`]: somebody else may have been first since.
 pub async fn same_objects(config: &Config, app: &App, mark: Mark) -> anyhow::Result<()> {
     match &config.log {
         LogPlace::Embedded => Ok(()),
-        LogPlace::Kafka(kafka) => same_objects_on_kafka(config, kafka, app, mark).await,
+        LogPlace::Kafka(kafka) => {
+            let named = named_objects(kafka, app, Some(mark.store)).await?;
+            let other = |named| other_objects(config, kafka, mark.log_id, Some(mark.store), named);
+            named.and_then(other).map_or(Ok(()), Err)
+        }
     }
 }
 
 #[cfg(not(feature = "kafka"))]
-async fn same_objects_on_kafka(_: &Config, kafka: &Kafka, _: &App, _: Mark) -> anyhow::Result<()> {
+async fn named_objects(kafka: &Kafka, _: &App, _: Option<Uuid>) -> anyhow::Result<Option<Uuid>> {
     Err(no_kafka(&kafka.brokers))
 }
 
+/// The object store that the log names; `offered` is it from now on when it names none.
 #[cfg(feature = "kafka")]
-async fn same_objects_on_kafka(config: &Config, kafka: &Kafka, app: &App, mark: Mark) -> anyhow::Result<()> {
+async fn named_objects(kafka: &Kafka, app: &App, offered: Option<Uuid>) -> anyhow::Result<Option<Uuid>> {
     let options = kafka_options(kafka, Arc::new(SystemClock), None);
-    let named = loop {
+    loop {
         let options = options.clone();
-        match super::blocking(move || reenact_kafka::object_store(&options, mark.store)).await? {
-            Ok(named) => break named,
+        let ask = move || match offered {
+            Some(store) => reenact_kafka::object_store(&options, store).map(Some),
+            None => reenact_kafka::named_object_store(&options),
+        };
+        match super::blocking(ask).await? {
+            Ok(named) => return Ok(named),
             Err(error) => {
                 tracing::warn!(%error, "the log does not say which object store is its own, trying again");
                 app.stage(&error.to_string());
                 tokio::time::sleep(RETRY).await;
             }
         }
-    };
-    other_objects(config, kafka, mark, named).map_or(Ok(()), Err)
+    }
 }
 
 /// What is said when the object store is not the one that the log names.
-#[cfg(feature = "kafka")]
 #[must_use]
-pub fn other_objects(config: &Config, kafka: &Kafka, mark: Mark, named: uuid::Uuid) -> Option<anyhow::Error> {
-    let right = format!(r#"{{"log_id":"{}","store":"{named}"}}"#, mark.log_id);
+pub fn other_objects(
+    config: &Config,
+    kafka: &Kafka,
+    log_id: LogId,
+    found: Option<Uuid>,
+    named: Uuid,
+) -> Option<anyhow::Error> {
+    let right = format!(r#"{{"log_id":"{log_id}","store":"{named}"}}"#);
     let (folder, prefix, file) = (config.objects.display(), &kafka.prefix, super::objects::MARK);
-    (named != mark.store).then(|| {
+    let is = found.map_or_else(|| "none yet".to_owned(), |found| found.to_string());
+    (Some(named) != found).then(|| {
         anyhow::anyhow!(
             "`{folder}` is not the object store of log `{prefix}.*`, whose texts and files lie in store {named} (this \
-             is {}): give every node of the deployment the same `--objects`. If that store was lost, restore it from \
-             a backup; to go on without what was in it, put `{right}` into `{folder}/{file}` of a new one",
-            mark.store,
+             is {is}): give every node of the deployment the same `--objects`. If that store was lost, restore it from \
+             a backup; to go on without what was in it, put `{right}` into `{folder}/{file}` of a new one"
         )
     })
 }

@@ -30,21 +30,31 @@ pub struct Mark {
 /// When the store is another log's, or cannot be used.
 pub fn mark(folder: &Path, log_id: LogId) -> anyhow::Result<(Mark, bool)> {
     let (file, shown) = (folder.join(MARK), folder.display());
-    let is_new = match read(folder)? {
+    let is_new = match own(folder, log_id)? {
         Some(_) => false,
         None => put(folder, Mark { log_id, store: new_name() })
             .with_context(|| format!("the object store `{shown}` cannot be written"))?,
     };
     // Of two processes that mark it at once one is first; both read what stands there.
-    let mark = read(folder)?.with_context(|| format!("`{}` was there and is gone", file.display()))?;
-    if mark.log_id != log_id {
+    let mark = own(folder, log_id)?.with_context(|| format!("`{}` was there and is gone", file.display()))?;
+    Ok((mark, is_new))
+}
+
+/// The mark of a store that is this log's, or nobody's yet.
+///
+/// # Errors
+/// When the store is another log's, or cannot be read.
+pub fn own(folder: &Path, log_id: LogId) -> anyhow::Result<Option<Mark>> {
+    let mark = read(folder)?;
+    if let Some(other) = mark.filter(|mark| mark.log_id != log_id) {
         bail!(
-            "the object store `{shown}` holds the texts and files of log {}, and not those of {log_id}: give this \
+            "the object store `{}` holds the texts and files of log {}, and not those of {log_id}: give this \
              deployment another `--objects`. Two that share one would remove each other's",
-            mark.log_id
+            folder.display(),
+            other.log_id
         );
     }
-    Ok((mark, is_new))
+    Ok(mark)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a store's name follows from nothing: two stores must never share one")]

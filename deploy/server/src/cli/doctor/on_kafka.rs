@@ -54,10 +54,12 @@ fn objects(config: &Config, kafka: &Kafka, options: &reenact_kafka::Options) -> 
     };
     match (mark, reenact_kafka::named_object_store(options)) {
         (_, Err(error)) => Finding::new(CHECK, Verdict::Failure, error.to_string()),
-        (Some(mark), Ok(Some(named))) => match log::other_objects(config, kafka, mark, named) {
-            Some(other) => Finding::new(CHECK, Verdict::Failure, other.to_string()),
-            None => Finding::new(CHECK, Verdict::Ok, format!("`{shown}` is the deployment's")),
-        },
+        (Some(mark), Ok(Some(named))) => {
+            match log::other_objects(config, kafka, mark.log_id, Some(mark.store), named) {
+                Some(other) => Finding::new(CHECK, Verdict::Failure, other.to_string()),
+                None => Finding::new(CHECK, Verdict::Ok, format!("`{shown}` is the deployment's")),
+            }
+        }
         (None, Ok(Some(named))) => {
             let text = format!(
                 "`{shown}` is not the deployment's object store, which is {named}: give every node the same `--objects`"
