@@ -44,7 +44,9 @@ impl Session<'_> {
         match self.consumer.fetch_group_list(Some(group), LIST_WAIT) {
             Ok(known) => {
                 let mut members = known.groups().iter().flat_map(|group| group.members());
-                members.find(|member| member.client_id() == name).map(|member| member.client_host().to_owned())
+                members
+                    .find(|member| member.client_id() == name)
+                    .map(|member| member.client_host().trim_start_matches('/').to_owned())
             }
             // One broker of three that is away is enough for this, and no reason not to begin.
             Err(error) => {

@@ -214,10 +214,15 @@ fn is_gone(error: &KafkaError) -> bool {
     matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange))
 }
 
+/// What can be done about events that were deleted at the beginning.
+pub(crate) const NO_BEGINNING: &str = "Restore them from a backup, or start a node whose data directory or snapshots have seen them; a log without its \
+     beginning cannot be accepted as it is, only one that was made anew and is empty (delete and create the topic with \
+     the same partitions and settings, then `reenact log accept-loss`)";
+
 /// What was at a position is not there.
 fn gone(topic: &str, partition: PartitionId, from: Offset, low: Offset) -> LogError {
     let reason = if from < low {
-        format!("topic `{topic}` begins at {low} there: the events from {from} on were deleted")
+        format!("topic `{topic}` begins at {low} there: the events from {from} on were deleted. {NO_BEGINNING}")
     } else {
         format!("topic `{topic}` has nothing at {from} any more: it was recreated, or an older broker was restored")
     };

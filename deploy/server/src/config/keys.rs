@@ -62,7 +62,11 @@ pub const KEYS: &[Key] = &[
     ),
     Key::new("snapshot-events", "50000", "Events of a partition after which a snapshot of its states is made"),
     Key::new("snapshot-period-s", "600", "Seconds after which one is made if there were events at all"),
-    Key::new("node", "", "The name of this process among its peers; empty is `local`, or host and port on Kafka"),
+    Key::new(
+        "node",
+        "",
+        "The name of this process among its peers; empty is `local`, or the machine's name and the port on Kafka",
+    ),
     Key::new("advertise", "", "Where other nodes find this one's HTTP; empty is `http://` and `--listen`"),
     Key::new("max-concurrency", "32", "How many runs are at work at once"),
     Key::new("max-queue-depth", "1000", "How many runs may wait; 0 is no bound"),

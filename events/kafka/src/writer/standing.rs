@@ -8,7 +8,7 @@ use reenact_events::{
 
 use super::Writer;
 use crate::{
-    reader::{self, Consuming, number},
+    reader::{self, Consuming, NO_BEGINNING, number},
     record::{self, EventRecord},
 };
 
@@ -170,7 +170,10 @@ impl Writer {
             return Ok(());
         }
         if !has_events {
-            return Err(self.damaged(low, &format!("all events before offset {low} were deleted, and none is left")));
+            return Err(self.damaged(
+                low,
+                &format!("all events before offset {low} were deleted, and none is left. {NO_BEGINNING}"),
+            ));
         }
         let (topic, partition) = (&self.common.topics.events, self.partition);
         tracing::error!("EVENTS WERE DELETED: partition {partition} of topic `{topic}` begins at {low} and not at 0");
