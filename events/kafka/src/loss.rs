@@ -5,7 +5,11 @@
 //! It needs no member of the group: whoever has the partition's transactional id may write, and takes it from an
 //! owner that does not know yet.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rdkafka::consumer::Consumer;
 use reenact_events::{Lease, LogError, NodeId, PartitionId, event::Loss};
@@ -13,6 +17,7 @@ use reenact_events::{Lease, LogError, NodeId, PartitionId, event::Loss};
 use crate::{
     KafkaLog,
     log::blocking,
+    namesake::{MARGIN, PAUSE, host},
     reader,
     writer::{self, Accept},
 };
@@ -38,8 +43,8 @@ impl KafkaLog {
         .await
     }
 
-    /// The members of the group, as they call themselves: nodes that are alive, or were a moment ago. Those of the
-    /// newer protocol are not told.
+    /// The members of the group, as they call themselves. One that died stays a member until its session times out,
+    /// so they are waited for as long. Those of the newer protocol are not told.
     ///
     /// # Errors
     /// When the group cannot be asked.
@@ -47,10 +52,18 @@ impl KafkaLog {
         let common = Arc::new(self.apart());
         blocking(move || {
             let consumer = reader::consumer(&common.options.reader(), &common.trouble)?;
-            let asked = reader::patiently(|| consumer.fetch_group_list(Some(&common.options.prefix), reader::ASK));
-            let groups = asked.map_err(|error| reader::unavailable("the group cannot be asked", &error))?;
-            let members = groups.groups().iter().flat_map(|group| group.members());
-            Ok(members.map(|member| format!("{} at {}", member.client_id(), member.client_host())).collect())
+            let deadline = Instant::now() + common.options.session_timeout() + MARGIN;
+            loop {
+                let asked = reader::patiently(|| consumer.fetch_group_list(Some(&common.options.prefix), reader::ASK));
+                let groups = asked.map_err(|error| reader::unavailable("the group cannot be asked", &error))?;
+                let members = groups.groups().iter().flat_map(|group| group.members());
+                let members: Vec<_> =
+                    members.map(|member| format!("{} at {}", member.client_id(), host(member))).collect();
+                if members.is_empty() || Instant::now() > deadline {
+                    return Ok(members);
+                }
+                thread::sleep(PAUSE);
+            }
         })
         .await
     }

@@ -10,15 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdkafka::consumer::Consumer;
+use rdkafka::{consumer::Consumer, groups::GroupMemberInfo};
 
 use crate::{ConnectError, connect::Session};
 
 /// How long the members of the group are asked for at a time.
 const LIST_WAIT: Duration = Duration::from_secs(3);
 /// How long after its session's time-out a dead member may still be listed.
-const MARGIN: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(250);
+pub(crate) const MARGIN: Duration = Duration::from_secs(3);
+/// Between two looks at the members.
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
+
+/// Where a member is; brokers write a slash before it.
+pub(crate) fn host(member: &GroupMemberInfo) -> &str {
+    member.client_host().trim_start_matches('/')
+}
 
 impl Session<'_> {
     /// Waits until no member has this node's name, for as long as one that died stays.
