@@ -72,6 +72,8 @@ impl KafkaLog {
         let connecting = tokio::task::spawn_blocking(move || connect::connect(&asked, &noted));
         let identity = connecting.await.map_err(stopped)??;
         trouble.forget_words();
+        let failed = |error: LogError| ConnectError::Settings { reason: error.to_string() };
+        let observer = reader::consumer(&options.reader(), &trouble).map_err(failed)?;
         let common = Common {
             topics: options.topics(),
             options,
@@ -79,9 +81,9 @@ impl KafkaLog {
             partitions: identity.partitions,
             ownership: Ownership::default(),
             trouble,
+            observer: Arc::new(observer),
         };
         let (watched, stop) = mpsc::sync_channel(1);
-        let failed = |error: LogError| ConnectError::Settings { reason: error.to_string() };
         watch::spawn(&common, stop).map_err(failed)?;
         let (writers, group, publisher) = Default::default();
         let common = Arc::new(common);
@@ -102,6 +104,7 @@ impl KafkaLog {
             partitions: common.partitions,
             ownership: Ownership::default(),
             trouble: common.trouble.clone(),
+            observer: common.observer.clone(),
         }
     }
 

@@ -138,6 +138,13 @@ impl Options {
         self.passed(self.reading(), false)
     }
 
+    /// A client that sees what is not decided yet, too.
+    pub(crate) fn undecided(&self) -> ClientConfig {
+        let mut config = self.reader();
+        config.set("isolation.level", "read_uncommitted");
+        config
+    }
+
     fn reading(&self) -> ClientConfig {
         let mut config = self.base();
         config

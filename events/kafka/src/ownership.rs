@@ -95,8 +95,8 @@ impl Ownership {
 
     /// Events up to this one were committed here.
     ///
-    /// A commit is acknowledged when the coordinator has decided it; the partition shows it a moment later, when
-    /// the marker is there. What was acknowledged counts as there from now on.
+    /// A leader that has just taken the partition over may show an earlier end for a moment; what could be read
+    /// once counts as there from now on.
     pub(crate) fn committed(&self, partition: PartitionId, last: Offset) {
         if let Some(holding) = self.owned().get_mut(&partition) {
             holding.end = holding.end.max(last.next().next());

@@ -103,6 +103,17 @@ pub(crate) fn bounds(consumer: &Consuming, topic: &str, partition: PartitionId) 
     Ok((Offset(low.unsigned_abs()), Offset(high.unsigned_abs())))
 }
 
+/// Behind the last record that this consumer may see: for one that reads what is committed, no transaction before
+/// it is open.
+pub(crate) fn end(consumer: &Consuming, topic: &str, partition: PartitionId, wait: Duration) -> KafkaResult<Offset> {
+    let asked = consumer.offsets_for_times(place(topic, partition, At::End)?, wait)?;
+    let elements = asked.elements();
+    let Some(element) = elements.first() else { return Ok(Offset(0)) };
+    element.error()?;
+    let end = element.offset().to_raw().and_then(|end| u64::try_from(end).ok());
+    Ok(Offset(end.unwrap_or_default()))
+}
+
 /// What a stream of events reads.
 pub(crate) struct Wish {
     pub(crate) topic: Arc<str>,

@@ -3,6 +3,7 @@
 mod claim;
 mod standing;
 mod transact;
+mod undecided;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,6 +35,8 @@ pub(crate) struct Common {
     pub(crate) partitions: u32,
     pub(crate) ownership: Ownership,
     pub(crate) trouble: Trouble,
+    /// What the writers ask for the ends of partitions.
+    pub(crate) observer: Arc<Consuming>,
 }
 
 /// What a writer is asked.
@@ -258,6 +261,15 @@ impl Writer {
 
     /// Takes the transactional id: whoever had it is fenced, and what it left open is finished.
     fn init(&mut self) -> Result<(), LogError> {
+        self.take_id()?;
+        let ended = self.end_undecided();
+        if ended.is_err() {
+            self.producer = None;
+        }
+        ended
+    }
+
+    fn take_id(&mut self) -> Result<(), LogError> {
         self.producer = None;
         let id = format!("{}.{}", self.common.topics.events, self.partition);
         let config = self.common.options.owner(&id);

@@ -115,6 +115,7 @@ impl Writer {
                 writer.check_claim(producer, place, term, at)
             },
         )?;
+        self.confirm(offset)?;
         (self.next, self.chain, self.cursor) = (offset.next(), chain, cursor);
         self.known.insert(BatchId(nonce), Committed { offsets: vec![offset], chain: vec![chain] });
         Ok((term, losses))

@@ -83,10 +83,16 @@ impl Writer {
         reader::consumer(&config, &self.common.trouble)
     }
 
-    /// The cursor that the group has committed, once no transaction is open on it, and the owner's note.
-    pub(super) fn committed(&self, inspector: &Consuming) -> Result<(Option<Offset>, String), LogError> {
+    /// Where the group keeps the cursor.
+    pub(super) fn cursor_place(&self) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         list.add_partition(&self.common.topics.commands, number(self.partition));
+        list
+    }
+
+    /// The cursor that the group has committed, once no transaction is open on it, and the owner's note.
+    pub(super) fn committed(&self, inspector: &Consuming) -> Result<(Option<Offset>, String), LogError> {
+        let list = self.cursor_place();
         let failed = |error: KafkaError| reader::unavailable("the group's offsets cannot be read", &error);
         let committed = reader::patiently(|| inspector.committed_offsets(list.clone(), reader::ASK)).map_err(failed)?;
         let elements = committed.elements();

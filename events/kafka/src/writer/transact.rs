@@ -17,7 +17,7 @@ use crate::{
 /// How long one try to put the cursor into the transaction may take.
 const OFFSETS_WAIT: Duration = Duration::from_secs(5);
 /// When a transaction is given up: the broker ends it after ten seconds, so more tries only keep its owner waiting.
-const TRANSACTION_TIME: Duration = Duration::from_secs(8);
+pub(super) const TRANSACTION_TIME: Duration = Duration::from_secs(8);
 /// How often the end of a transaction is asked for before its outcome counts as unknown.
 const COMMIT_TRIES: u32 = 3;
 
@@ -50,7 +50,12 @@ impl Writer {
         let before = self.last();
         let note =
             |committed: &Committed| batch_note(term, batch.id, committed.offsets.last().copied().unwrap_or(before));
-        self.in_transaction(membership, cursor, note, |writer, producer| writer.put(producer, term, batch, cursor))
+        let committed = self
+            .in_transaction(membership, cursor, note, |writer, producer| writer.put(producer, term, batch, cursor))?;
+        if let Some(last) = committed.offsets.last() {
+            self.confirm(*last)?;
+        }
+        Ok(committed)
     }
 
     /// Runs `put` between begin and commit; whatever fails, the producer is fit for the next one or gone.
@@ -92,7 +97,7 @@ impl Writer {
         }
     }
 
-    fn offsets(&self, cursor: Offset, note: &str) -> Result<TopicPartitionList, Failed> {
+    pub(super) fn offsets(&self, cursor: Offset, note: &str) -> Result<TopicPartitionList, Failed> {
         let list = reader::place(&self.common.topics.commands, self.partition, reader::at(cursor));
         let list = list.map_err(|error| Failed::at(Stage::Offsets, &error))?;
         list.elements().into_iter().for_each(|mut element| {
@@ -195,7 +200,7 @@ impl Writer {
 }
 
 /// Puts the cursor in; whether a request may still be on its way.
-fn send_offsets(
+pub(super) fn send_offsets(
     producer: &mut Producer,
     offsets: &TopicPartitionList,
     membership: &Membership,
@@ -228,7 +233,7 @@ fn commit(producer: &Producer) -> Result<bool, Failed> {
 }
 
 /// Ends a transaction that failed: the producer, if it is fit for another one.
-fn aborted(mut producer: Producer, failed: &Failed) -> Option<Producer> {
+pub(super) fn aborted(mut producer: Producer, failed: &Failed) -> Option<Producer> {
     if failed.action == Action::Fenced || producer.is_stuck() {
         return None;
     }

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use reenact_events::{Batch, EventLog, LogError, Offset};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use reenact_events::{Batch, CommitOutcome, EventLog, LogError, Offset};
 use reenact_kafka::KafkaLog;
 
 use crate::support::*;
@@ -56,6 +57,34 @@ async fn an_outage_is_told_and_ends_without_a_new_connection() {
     }
     assert_eq!(texts(&seen), ["during"]);
     assert_eq!(texts(&member.history(FIRST).await), ["before", "during"]);
+}
+
+/// Events that stand behind an open transaction are committed and cannot be read: nobody may be told of them yet, and
+/// they must not be written again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_counts_once_it_can_be_read_and_never_twice() {
+    let brokers = shared();
+    let options = deployment(&brokers, 1);
+    let (member, lease) = Member::owner(&options, "one").await;
+    let stranger: BaseProducer =
+        client(&brokers).set("transactional.id", &options.prefix).create().expect("a producer");
+    stranger.init_transactions(PATIENCE).expect("taken");
+    stranger.begin_transaction().expect("begins");
+    let events = options.topics().events;
+    stranger.send(BaseRecord::<[u8], [u8]>::to(&events).partition(0).payload(b"in between")).expect("sent");
+    stranger.flush(PATIENCE).expect("arrives");
+    let batch = batch("behind it");
+    let outcome = member.commit(&lease, &batch).await;
+    assert!(matches!(outcome, CommitOutcome::Unknown { .. }), "{outcome:?}");
+    let resolved = soon("resolving", member.log.resolve(&lease, batch.id)).await;
+    let hangs = matches!(&resolved, Err(LogError::Unavailable { reason }) if reason.contains(&events));
+    assert!(hangs, "{resolved:?}");
+    stranger.abort_transaction(PATIENCE).expect("aborts");
+    let found = member.resolved(&lease, batch.id).await.expect("is still the owner").expect("was committed");
+    member.committed(&lease, &self::batch("after it")).await;
+    let history = member.history(FIRST).await;
+    assert_eq!(texts(&history), ["behind it", "after it"]);
+    assert!(history.iter().any(|event| [event.offset] == *found.offsets), "{found:?} {history:?}");
 }
 
 /// A broker that is frozen when a transaction ends: nobody knows what became of it until it goes on.

@@ -176,14 +176,27 @@ impl Member {
             match self.commit(lease, batch).await {
                 CommitOutcome::Committed(committed) => return Ok(committed),
                 CommitOutcome::Resend { .. } => {}
-                CommitOutcome::Unknown { .. } => match soon("resolving", self.log.resolve(lease, batch.id)).await {
+                CommitOutcome::Unknown { .. } => match self.resolved(lease, batch.id).await {
                     Ok(Some(committed)) => return Ok(committed),
                     Ok(None) => {}
-                    Err(error) => panic!("{error}"),
+                    Err(_) => return Err(CommitOutcome::Fenced),
                 },
                 other => return Err(other),
             }
         }
+    }
+
+    /// What became of a batch, as a node learns it: it asks again while the brokers cannot say.
+    pub(crate) async fn resolved(&self, lease: &Lease, batch: BatchId) -> Result<Option<Committed>, LogError> {
+        let resolving = async {
+            loop {
+                match self.log.resolve(lease, batch).await {
+                    Err(LogError::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(100)).await,
+                    resolved => return resolved,
+                }
+            }
+        };
+        soon("resolving", resolving).await
     }
 
     /// All events of the partition.

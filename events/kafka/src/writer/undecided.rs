@@ -1,0 +1,139 @@
+//! Transactions that the coordinator takes for complete while a partition has never heard of their end.
+//!
+//! A coordinator that finds no leader for a partition takes the partition for deleted: it writes no marker there and
+//! answers all the same that the transaction is committed (seen with Apache Kafka 4.3.1 after a broker was frozen
+//! until its controller fenced it). What was written stays undecided, and the next end of a transaction of the same
+//! id in that partition decides it, whichever way that one ends. So a batch counts as committed once it can be read,
+//! and whoever takes the id aborts what is undecided, which nobody was told of.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    consumer::Consumer,
+    error::{KafkaError, KafkaResult},
+    types::RDKafkaErrorCode,
+};
+use reenact_events::{LogError, Offset};
+
+use super::{
+    Writer,
+    transact::{self, Failed, TRANSACTION_TIME},
+};
+use crate::{
+    failure::{Action, Stage},
+    producer::{Outgoing, Producer},
+    reader::{self, Consuming, number},
+};
+
+/// How long the marker of a transaction that is committed may be on its way before its outcome counts as unknown.
+const MARKER_WAIT: Duration = Duration::from_secs(5);
+/// How long the brokers may take to say where a partition ends.
+const END_WAIT: Duration = Duration::from_secs(2);
+/// How long it is waited before they are asked again, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(50));
+
+impl Writer {
+    /// Waits until an event whose transaction was said to be committed can be read.
+    pub(super) fn confirm(&mut self, last: Offset) -> Result<(), Failed> {
+        let (topic, deadline) = (&self.common.topics.events, Instant::now() + MARKER_WAIT);
+        let mut pause = PAUSE.0;
+        loop {
+            let end = reader::end(&self.common.observer, topic, self.partition, END_WAIT);
+            if end.as_ref().is_ok_and(|end| *end > last) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                self.producer = None;
+                let reason = format!(
+                    "the transaction was said to be committed, but its event at offset {last} of topic `{topic}` \
+                     cannot be read after {} s ({end:?})",
+                    MARKER_WAIT.as_secs()
+                );
+                return Err(Failed::with(Action::Unknown, reason));
+            }
+            thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE.1);
+        }
+    }
+
+    /// Aborts what is still undecided once the id was taken, when its coordinator knows of nothing any more.
+    pub(super) fn end_undecided(&mut self) -> Result<(), LogError> {
+        if !self.is_undecided()? {
+            return Ok(());
+        }
+        let (partition, unavailable) =
+            (self.partition, |reason: String| LogError::Unavailable { reason: reason.into() });
+        tracing::warn!(%partition, "a transaction was left undecided by the brokers: it is aborted");
+        let Some(mut producer) = self.producer.take() else { return Ok(()) };
+        let failed = self.put_nothing(&mut producer).err();
+        let failed = failed.unwrap_or_else(|| Failed::with(Action::AbortAndResend, String::new()));
+        self.producer = transact::aborted(producer, &failed);
+        if failed.action == Action::Fenced {
+            return Err(LogError::Fenced { partition });
+        }
+        let deadline = Instant::now() + MARKER_WAIT;
+        while self.is_undecided()? {
+            if Instant::now() > deadline {
+                let topic = &self.common.topics.events;
+                return Err(unavailable(format!(
+                    "partition {partition} of topic `{topic}` holds a transaction that is neither committed nor \
+                     aborted {}(`kafka-transactions.sh find-hanging` shows whose it is)",
+                    failed.reason
+                )));
+            }
+            thread::sleep(PAUSE.1);
+        }
+        Ok(())
+    }
+
+    /// Whether something in the partition, or the group's cursor, is neither committed nor aborted.
+    fn is_undecided(&self) -> Result<bool, LogError> {
+        let (common, partition) = (&self.common, self.partition);
+        let topic = &common.topics.events;
+        let all = reader::consumer(&common.options.undecided(), &common.trouble)?;
+        let failed = |error: KafkaError| reader::unavailable(&format!("topic `{topic}` cannot be asked"), &error);
+        let written = reader::patiently(|| reader::end(&all, topic, partition, END_WAIT)).map_err(failed)?;
+        let inspector = self.inspector()?;
+        let decided = reader::patiently(|| reader::end(&inspector, topic, partition, END_WAIT)).map_err(failed)?;
+        Ok(decided < written || self.is_cursor_undecided(&inspector))
+    }
+
+    fn is_cursor_undecided(&self, inspector: &Consuming) -> bool {
+        let asked = inspector.committed_offsets(self.cursor_place(), END_WAIT);
+        let waits = |code| matches!(code, RDKafkaErrorCode::OperationTimedOut | RDKafkaErrorCode::UnstableOffsetCommit);
+        asked.is_err_and(|error| error.rdkafka_error_code().is_some_and(waits))
+    }
+
+    /// Puts a record without content wherever the id may have left something, in a transaction that will be aborted:
+    /// the markers of its end decide what stands before them.
+    fn put_nothing(&self, producer: &mut Producer) -> Result<(), Failed> {
+        let deadline = Instant::now() + TRANSACTION_TIME;
+        let membership = self.common.ownership.membership(self.partition);
+        let membership = membership.ok_or_else(|| Failed::with(Action::Fenced, "not owned".to_owned()))?;
+        let failed = |error: KafkaError| Failed::at(Stage::Produce, &error);
+        producer.begin().map_err(failed)?;
+        for (topic, partition) in self.places().map_err(failed)? {
+            // A compacted topic takes no record without a key.
+            let (partition, key) = (Some(partition), Some(b"undecided".as_slice()));
+            producer.send(Outgoing { topic, partition, key, value: None, headers: None }).map_err(failed)?;
+        }
+        producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
+        let offsets = self.offsets(self.cursor, "")?;
+        transact::send_offsets(producer, &offsets, &membership, deadline).map(drop)
+    }
+
+    /// Where this id writes.
+    fn places(&self) -> KafkaResult<Vec<(&str, i32)>> {
+        let topics = &self.common.topics;
+        let mut places = vec![(topics.events.as_str(), number(self.partition))];
+        for topic in [&topics.commands, &topics.replies, &topics.dead_letter, &topics.owners] {
+            let metadata = self.common.observer.fetch_metadata(Some(topic), END_WAIT)?;
+            let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+            places.extend(partitions.map(|partition| (topic.as_str(), partition.id())));
+        }
+        Ok(places)
+    }
+}
