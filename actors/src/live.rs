@@ -12,7 +12,7 @@ mod relay;
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -100,7 +100,7 @@ pub struct LiveHub {
 
 #[derive(Debug, Default)]
 struct Channels {
-    by_run: HashMap<RunId, Channel>,
+    by_run: BTreeMap<RunId, Channel>,
     ended: VecDeque<RunId>,
     lives: u64,
 }
