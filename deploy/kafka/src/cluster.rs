@@ -14,7 +14,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    Health, NodeStatus, Options, jars, ports,
+    Health, NodeStatus, Options, jars,
+    ports::{self, Reserved},
     process::{self, Home, Reaper},
     ready, settings,
     state::{Node, PORTS_PER_NODE, State},
@@ -38,6 +39,8 @@ pub struct Cluster {
     /// None for clusters that outlive this process.
     reapers: BTreeMap<u16, Reaper>,
     is_owner: bool,
+    /// None for clusters whose ports somebody else has chosen.
+    ports: Option<Reserved>,
 }
 
 impl Cluster {
@@ -50,8 +53,9 @@ impl Cluster {
         let lib = jars::fetch(&options.jars, &options.version, options.progress)?;
         fs::create_dir_all(&options.dir).with_context(|| format!("`{}` cannot be made", options.dir.display()))?;
         let dir = absolute(&options.dir)?;
-        let state = wanted_state(&dir, &options)?;
+        let (state, ports) = wanted_state(&dir, &options)?;
         let mut cluster = Self::of(dir, lib, state);
+        cluster.ports = ports;
         cluster.progress = options.progress;
         cluster.is_owner = true;
         cluster.start_all()?;
@@ -70,7 +74,7 @@ impl Cluster {
 
     fn of(dir: PathBuf, lib: PathBuf, state: State) -> Self {
         let (children, reapers) = Default::default();
-        Self { dir, lib, state, progress: |_| {}, children, reapers, is_owner: false }
+        Self { dir, lib, state, progress: |_| {}, children, reapers, is_owner: false, ports: None }
     }
 
     /// What a client needs to connect, `host:port` of all nodes with commas between.
@@ -267,13 +271,16 @@ impl Cluster {
         let deadline = Instant::now() + START_DEADLINE;
         for id in ids {
             let port = self.node(*id)?.port;
-            while !ready::brokers_seen_by(port).is_ok_and(|seen| seen.is_superset(brokers)) {
+            loop {
                 let has_ended = match self.children.get_mut(id) {
                     Some(child) => child.try_wait()?.is_some(),
                     None => self.home(*id).running().is_none(),
                 };
                 if has_ended {
                     bail!("node {id} has ended:\n{}", self.home(*id).last_words());
+                }
+                if ready::brokers_seen_by(port).is_ok_and(|seen| seen.is_superset(brokers)) {
+                    break;
                 }
                 if Instant::now() > deadline {
                     let limit = START_DEADLINE.as_secs();
@@ -299,16 +306,17 @@ impl Drop for Cluster {
 }
 
 /// What the folder holds, if that is what is asked for; else a new cluster on ports that are free.
-fn wanted_state(dir: &Path, options: &Options) -> anyhow::Result<State> {
+fn wanted_state(dir: &Path, options: &Options) -> anyhow::Result<(State, Option<Reserved>)> {
     let count = options.nodes * PORTS_PER_NODE;
     let Some(state) = State::read(dir)? else {
-        let base = options.port_base.map_or_else(|| ports::free(count), Ok)?;
+        let ports = if options.port_base.is_none() { Some(ports::free()?) } else { None };
+        let base = ports.as_ref().map(|ports| ports.first).or(options.port_base).unwrap_or_default();
         if base.checked_add(count).is_none() {
             bail!("there are no {count} ports from {base} on");
         }
         let state = State::new(&options.version, options.nodes, base, &options.extra);
         state.write(dir)?;
-        return Ok(state);
+        return Ok((state, ports));
     };
     let is_same = state.version == options.version
         && state.nodes.len() == usize::from(options.nodes)
@@ -318,7 +326,7 @@ fn wanted_state(dir: &Path, options: &Options) -> anyhow::Result<State> {
         let (dir, nodes, version) = (dir.display(), state.nodes.len(), &state.version);
         bail!("`{dir}` holds another cluster ({nodes} nodes of {version}): take it down first, or name another folder");
     }
-    Ok(state)
+    Ok((state, None))
 }
 
 /// Without links or dots: this is what processes are recognised by.

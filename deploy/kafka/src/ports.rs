@@ -4,6 +4,8 @@
 //! may sit on a killed broker's port at the moment when that broker is started again.
 
 use std::{
+    env,
+    fs::{self, File},
     net::TcpListener,
     ops::Range,
     process,
@@ -12,25 +14,40 @@ use std::{
 
 use anyhow::Context;
 
+use crate::state::PORTS_PER_NODE;
+
 const RANGE: Range<u16> = 20_000..32_000;
+/// As many as the largest cluster needs.
+const BLOCK: u16 = 3 * PORTS_PER_NODE;
+const BLOCKS: u32 = ((RANGE.end - RANGE.start) / BLOCK) as u32;
 
 /// How far this process has come through the range.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
-/// `count` free ports in a row. Processes begin at different places, so that two of them that look at the same
-/// moment seldom see the same ports.
-pub(crate) fn free(count: u16) -> anyhow::Result<u16> {
-    let width = u32::from(RANGE.end - RANGE.start - count);
-    let attempts = width / u32::from(count);
-    for _ in 0..attempts {
-        let step = TAKEN.fetch_add(u32::from(count), Ordering::Relaxed);
-        let offset = process::id().wrapping_mul(64).wrapping_add(step) % width;
-        let first = u16::try_from(offset).map(|offset| RANGE.start + offset)?;
-        if (first..first + count).all(is_free) {
-            return Ok(first);
+/// Ports in a row that no other cluster of this machine gets while this is held: those of a killed broker look free
+/// until it is started again.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) first: u16,
+    _lock: File,
+}
+
+/// Free ports for a cluster. Processes begin at different places, so that they seldom ask for the same ones.
+pub(crate) fn free() -> anyhow::Result<Reserved> {
+    let user = rustix::process::getuid().as_raw();
+    let folder = env::temp_dir().join(format!("reenact-kafka-ports-{user}"));
+    fs::create_dir_all(&folder).with_context(|| format!("`{}` cannot be made", folder.display()))?;
+    for _ in 0..BLOCKS {
+        let step = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let block = process::id().wrapping_mul(64).wrapping_add(step) % BLOCKS;
+        let first = RANGE.start + BLOCK * u16::try_from(block)?;
+        let path = folder.join(first.to_string());
+        let lock = File::create(&path).with_context(|| format!("`{}` cannot be written", path.display()))?;
+        if lock.try_lock().is_ok() && (first..first + BLOCK).all(is_free) {
+            return Ok(Reserved { first, _lock: lock });
         }
     }
-    None.with_context(|| format!("there are no {count} free ports in a row between {} and {}", RANGE.start, RANGE.end))
+    None.with_context(|| format!("there are no {BLOCK} free ports in a row between {} and {}", RANGE.start, RANGE.end))
 }
 
 fn is_free(port: u16) -> bool {
@@ -42,10 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_clusters_of_one_process_get_different_ports() {
-        let first = free(9).expect("ports");
-        let second = free(9).expect("ports");
-        assert!(first.abs_diff(second) >= 9, "{first} {second}");
+    fn ports_of_a_cluster_whose_brokers_are_down_go_to_no_other() {
+        let kept = free().expect("ports");
+        let more: Vec<_> = (0..50).map(|_| free().expect("ports")).collect();
+        TAKEN.store(TAKEN.load(Ordering::Relaxed) - 51, Ordering::Relaxed);
+        let again = free().expect("ports");
+        let all: Vec<_> = more.iter().chain([&again]).map(|reserved| reserved.first).collect();
+        assert!(all.iter().all(|first| first.abs_diff(kept.first) >= BLOCK), "{} {all:?}", kept.first);
     }
 
     #[test]
