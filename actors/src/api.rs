@@ -1,6 +1,6 @@
 //! What the gateway sees of a node: submit a command, watch a run, ask for readiness.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use reenact_events::{Offset, PartitionId, RunId, SessionId, command::Decision, event::RunStatus};
 
@@ -85,13 +85,15 @@ pub enum SubmitError {
 pub struct Readiness {
     /// Why it does not; empty when it does.
     pub reasons: Vec<String>,
-    /// What is stored and cannot be read, if that is why: waiting does not help.
-    pub damage: Option<String>,
+    /// Partitions whose log is not what it must be, with what is wrong and what to do: waiting does not help.
+    pub refused: BTreeMap<PartitionId, String>,
     /// Partitions that it owns and has not restored yet.
     pub restoring: Vec<PartitionId>,
     /// Whether it answers all the same. A partition that is not served here holds up its own commands only, and
     /// they wait in the log for whoever serves it.
     pub answers: bool,
+    /// Everything that it owns is restored or refused, and nothing else is wrong.
+    pub is_decided: bool,
 }
 
 impl Readiness {
@@ -99,15 +101,17 @@ impl Readiness {
     /// partitions too, a partition moves whenever one of them comes or goes, and that is no reason against a node.
     pub(crate) fn of(
         general: Vec<String>,
+        refused: BTreeMap<PartitionId, String>,
         failed: Vec<String>,
         restoring: Vec<PartitionId>,
-        damage: Option<String>,
         is_shared: bool,
     ) -> Self {
+        let lasting = refused.iter().map(|(number, what)| format!("partition {number}: {what}"));
         let awaited = restoring.iter().filter(|_| !is_shared).map(|number| format!("partition {number}: restoring"));
-        let partitions: Vec<_> = failed.into_iter().chain(awaited).collect();
+        let is_decided = general.is_empty() && failed.is_empty() && restoring.is_empty();
+        let partitions: Vec<_> = lasting.chain(failed).chain(awaited).collect();
         let answers = general.is_empty() && (is_shared || partitions.is_empty());
-        Self { reasons: general.into_iter().chain(partitions).collect(), damage, restoring, answers }
+        Self { reasons: general.into_iter().chain(partitions).collect(), refused, restoring, answers, is_decided }
     }
 
     /// It does what it should.
@@ -129,7 +133,7 @@ mod tests {
 
     fn readiness(general: &[&str], failed: &[&str], restoring: &[PartitionId], is_shared: bool) -> Readiness {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        Readiness::of(owned(general), owned(failed), restoring.to_vec(), None, is_shared)
+        Readiness::of(owned(general), BTreeMap::new(), owned(failed), restoring.to_vec(), is_shared)
     }
 
     #[test]
@@ -140,8 +144,12 @@ mod tests {
 
     #[test]
     fn a_partition_that_cannot_be_served_is_a_reason_and_keeps_nobody_from_asking_for_others() {
-        let failed = readiness(&[], &["partition 0: its log has lost events"], &[], true);
-        assert!(failed.answers && !failed.is_ready());
+        let refused = BTreeMap::from([(PartitionId(0), "its log has lost events".to_owned())]);
+        let refused = Readiness::of(Vec::new(), refused, Vec::new(), Vec::new(), true);
+        assert!(refused.answers && !refused.is_ready() && refused.is_decided, "waiting for it does not help");
+        assert_eq!(refused.reasons, ["partition 0: its log has lost events"]);
+        let failed = readiness(&[], &["partition 0: its disk is full"], &[], true);
+        assert!(failed.answers && !failed.is_ready() && !failed.is_decided);
         assert!(!readiness(&["joining"], &[], &[], true).answers);
     }
 

@@ -1,6 +1,7 @@
 //! A node: takes its partitions, restores them again when they fail, and takes commands for them.
 
 mod actor;
+mod refused;
 mod sweep;
 mod tenure;
 
@@ -75,6 +76,8 @@ impl NodeHandle {
             };
         }
         match number {
+            // Nothing is put into the log that somebody else would decide after the caller was told that it failed.
+            Some(number) if let Some(refusal) = self.shared.refusal(number) => Err(unavailable(&refusal)),
             _ if shared_log => self.gateway.ask(command, ANSWER_WAIT).await,
             Some(number) => Err(unavailable(&self.why(number))),
             None if self.shared.readiness().is_ready() => Err(Refusal::RunNotFound.into()),

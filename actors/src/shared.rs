@@ -113,7 +113,8 @@ struct Places {
     states: BTreeMap<PartitionId, Arc<States>>,
     /// What is not as it should be; `None` while it is only on its way.
     troubles: BTreeMap<PartitionId, Option<String>>,
-    damage: Option<String>,
+    /// What keeps partitions from being served until somebody has seen to their log.
+    refused: BTreeMap<PartitionId, String>,
     /// The log has not said yet what this node may own.
     joining: bool,
 }
@@ -180,6 +181,7 @@ impl Shared {
         let mut places = self.places();
         places.actors.insert(partition, actor);
         places.states.insert(partition, states);
+        places.refused.remove(&partition);
     }
 
     /// The partition is not served any more.
@@ -188,6 +190,7 @@ impl Shared {
         places.actors.remove(&partition);
         places.states.remove(&partition);
         places.troubles.insert(partition, Some(why));
+        places.refused.remove(&partition);
         drop(places);
         self.admission().forget(partition);
     }
@@ -203,6 +206,7 @@ impl Shared {
         places.actors.remove(&partition);
         places.states.remove(&partition);
         places.troubles.remove(&partition);
+        places.refused.remove(&partition);
     }
 
     /// Nothing works on the partition here, and nothing is to: what it held is free.
@@ -218,9 +222,15 @@ impl Shared {
     }
 
     /// The partition cannot be served before somebody has seen to its log.
-    pub fn damaged(&self, partition: PartitionId, what: String) {
-        self.places().damage = Some(what.clone());
-        self.left(partition, what);
+    pub fn refused(&self, partition: PartitionId, what: String) {
+        self.left(partition, what.clone());
+        self.places().refused.insert(partition, what);
+    }
+
+    /// Why the partition is refused, if it is.
+    #[must_use]
+    pub fn refusal(&self, partition: PartitionId) -> Option<String> {
+        self.places().refused.get(&partition).map(|what| format!("partition {partition}: {what}"))
     }
 
     /// The partition is served, but something is wrong, or nothing is any more.
@@ -250,15 +260,17 @@ impl Shared {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         let places = self.places();
-        let failed = places.troubles.iter().filter_map(|(partition, what)| Some((partition, what.as_ref()?)));
+        let is_passing = |partition: &PartitionId| !places.refused.contains_key(partition);
+        let passing = places.troubles.iter().filter(|(partition, _)| is_passing(partition));
+        let failed = passing.clone().filter_map(|(partition, what)| Some((partition, what.as_ref()?)));
         let failed = failed.map(|(partition, what)| format!("partition {partition}: {what}")).collect();
-        let restoring = places.troubles.iter().filter(|(_, what)| what.is_none()).map(|(partition, _)| *partition);
+        let restoring = passing.filter(|(_, what)| what.is_none()).map(|(partition, _)| *partition);
         let closing = self.is_closing().then(|| "the node is shutting down".to_owned());
         let joining = places.joining.then(|| "joining: the log has not said yet what this node may own".to_owned());
         let log = self.tools.log.trouble().map(|what| format!("the log cannot be used: {what}"));
         let general = closing.into_iter().chain(joining).chain(log).collect();
         let is_shared = self.tools.log.is_shared();
-        Readiness::of(general, failed, restoring.collect(), places.damage.clone(), is_shared)
+        Readiness::of(general, places.refused.clone(), failed, restoring.collect(), is_shared)
     }
 
     /// The session of a run, if the run is of a partition that is served here.

@@ -1,5 +1,6 @@
-//! A37: a broker that came back with less than it had. Nobody goes on with it in silence: the start is refused by
-//! name, an operator accepts the loss, and the runs that it may have touched end and do nothing twice.
+//! A37: a broker that came back with less than it had. Nobody goes on with it in silence: the partition is refused by
+//! name while the others are served, an operator accepts the loss, and the runs that it may have touched end and do
+//! nothing twice.
 
 use std::{
     fs,
@@ -9,6 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use reenact_events::{SessionId, StreamKey};
@@ -17,7 +19,7 @@ use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, Product, agent_with_model};
+use crate::support::{PATIENCE, POLL, Product, agent_with_model};
 
 const PREFIX: &str = "a37";
 const PARTITIONS: u32 = 2;
@@ -104,9 +106,8 @@ impl Scene {
         Self { cluster, node: node.started().await, ledger, model, is_silent, folder }
     }
 
-    /// Does something to the broker's files while nobody works.
+    /// Does something to the broker's files while it is down.
     fn with_files(&mut self, work: impl FnOnce(&Path, &Path)) {
-        self.node.kill_hard();
         tokio::task::block_in_place(|| {
             self.cluster.stop(1).expect("it stops");
             let data = find(&self.folder.path().join("cluster"), "meta.properties");
@@ -116,6 +117,7 @@ impl Scene {
     }
 
     fn keep_older(&mut self) {
+        self.node.kill_hard();
         self.with_files(copy);
     }
 
@@ -130,13 +132,31 @@ impl Scene {
         });
     }
 
-    /// Starts the node and expects it to refuse; what it says.
-    async fn refused(&mut self) -> String {
-        let heard = self.node.said().len();
-        self.node.spawn();
-        assert!(!self.node.ready_or_ended().await, "it is never ready:\n{}", self.node.said());
-        assert_eq!(self.node.ended(PATIENCE).await.code(), Some(1));
-        self.node.said().split_off(heard)
+    /// Waits until the node says that it refuses a partition, and why.
+    async fn refuses(&self, named: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let answer = self.node.get("/ready").await;
+            if answer.status == 503 && answer.text().contains(named) {
+                return answer.text();
+            }
+            assert!(began.elapsed() < PATIENCE, "{}\n{}", answer.text(), self.node.said());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until the node is ready by itself.
+    async fn goes_on(&self) {
+        let began = Instant::now();
+        while self.node.get("/ready").await.status != 200 {
+            assert!(began.elapsed() < PATIENCE, "{}", self.node.said());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// What is answered to a run that a refused partition would have to take.
+    async fn answer_of(&self, session: &str) -> String {
+        Product::ask(self.node.background("a", session, SHORT)).await.expect(503).text()
     }
 
     fn accept(&self, partition: u32, more: &[&str]) -> Output {
@@ -150,6 +170,14 @@ impl Scene {
         let output = self.accept(partition, more);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
+    /// It shows what a partition has lost, and this run as open there.
+    fn tells_of_loss(&self, partition: u32, run: &str) {
+        let told = self.told(partition, &[]);
+        assert!(told["lost"][0]["until"].as_u64() > told["lost"][0]["from"].as_u64(), "{told:#}");
+        assert_eq!(told["open_runs"][0]["run_id"], run, "{told:#}");
+        assert!(told["accepted_at"].is_null());
     }
 
     fn payments(&self, run: &str) -> usize {
@@ -177,6 +205,39 @@ fn find(folder: &Path, name: &str) -> PathBuf {
     panic!("there is no `{name}`");
 }
 
+/// The log itself tells what is lost: the node goes on with the partition, and has served the other all the time.
+async fn accepted_meanwhile(scene: &Scene, run: &str, other: &str) {
+    assert_eq!(scene.node.turn("a", other, SHORT).await["status"], "COMPLETED");
+    scene.tells_of_loss(0, run);
+    let output = scene.accept(1, &["--yes"]);
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nothing is lost"));
+    scene.refuses("log accept-loss --partition 0").await;
+    let accepted = scene.told(0, &["--yes"])["accepted_at"].clone();
+    assert!(accepted.is_u64(), "{accepted}");
+    scene.goes_on().await;
+}
+
+/// Only the node's state tells what is lost, and whoever asks that must have it alone.
+async fn accepted_while_nobody_works(scene: &mut Scene, remedy: &str, runs: &[&String]) {
+    let refused = scene.accept(0, &[]);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("another process"));
+    scene.node.kill_hard();
+    for (partition, run) in (0..).zip(runs) {
+        scene.tells_of_loss(partition, run);
+    }
+    // All that was only to be looked at.
+    scene.node.start().await;
+    scene.refuses(remedy).await;
+    scene.node.kill_hard();
+    for partition in 0..PARTITIONS {
+        let accepted = scene.told(partition, &["--yes"])["accepted_at"].clone();
+        assert!(accepted.is_u64(), "{accepted}");
+        assert_eq!(scene.told(partition, &["--yes"])["accepted_at"], accepted, "it is accepted once");
+    }
+    scene.node.start().await;
+    scene.goes_on().await;
+}
+
 async fn loss_is_accepted(older: Older) {
     let mut scene = Scene::set().await;
     let (first, second) = (session(0), session(1));
@@ -193,36 +254,24 @@ async fn loss_is_accepted(older: Older) {
     assert_eq!(scene.node.settled(&begun).await["status"], "COMPLETED");
     assert_eq!(scene.node.settled(&other).await["status"], "COMPLETED");
     let lost = scene.node.turn("a", &first, SHORT).await["run_id"].as_str().expect("an id").to_owned();
-    scene.put_back(older);
 
-    let said = scene.refused().await;
+    scene.node.kill_hard();
+    scene.put_back(older);
+    scene.node.start().await;
     let (named, remedy) = match older {
         Older::Partition => (format!("topic `{PREFIX}.events`"), "log accept-loss --partition 0"),
         // Either of them may be told first.
         Older::Broker => ("the state store".to_owned(), "log accept-loss --partition "),
     };
+    let said = scene.refuses(remedy).await;
+    assert!(said.contains(&named), "{said}");
+    let said = scene.answer_of(&first).await;
     assert!(said.contains(&named) && said.contains(remedy), "{said}");
-    let both: &[u32] = if older == Older::Broker { &[0, 1] } else { &[0] };
-    for partition in both {
-        let told = scene.told(*partition, &[]);
-        assert!(told["lost"][0]["until"].as_u64() > told["lost"][0]["from"].as_u64(), "{told:#}");
-        let run = if *partition == 0 { &begun } else { &other };
-        assert_eq!(told["open_runs"][0]["run_id"], run.as_str(), "{told:#}");
-        assert!(told["accepted_at"].is_null());
-    }
-    if older == Older::Partition {
-        let output = scene.accept(1, &["--yes"]);
-        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nothing is lost"));
-    }
-    // All that was only to be looked at.
-    scene.refused().await;
-    for partition in both {
-        let accepted = scene.told(*partition, &["--yes"])["accepted_at"].clone();
-        assert!(accepted.is_u64(), "{accepted}");
-        assert_eq!(scene.told(*partition, &["--yes"])["accepted_at"], accepted, "it is accepted once");
+    match older {
+        Older::Partition => accepted_meanwhile(&scene, &begun, &second).await,
+        Older::Broker => accepted_while_nobody_works(&mut scene, remedy, &[&begun, &other]).await,
     }
 
-    scene.node.start().await;
     let touched: &[&String] = if older == Older::Broker { &[&begun, &other] } else { &[&begun] };
     for run in touched {
         let output = scene.node.settled(run).await;
@@ -256,4 +305,34 @@ async fn a37_when_a_partition_is_older_than_the_group_its_open_runs_end_and_pay_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a37_when_a_broker_is_older_than_a_nodes_state_its_open_runs_end_and_pay_once() {
     loss_is_accepted(Older::Broker).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a37_a_node_that_is_up_while_a_partition_loses_events_refuses_it_and_goes_on_once_that_is_accepted() {
+    let mut scene = Scene::set().await;
+    let (first, second) = (session(0), session(1));
+    let ended = scene.node.turn("a", &first, SHORT).await["run_id"].as_str().expect("an id").to_owned();
+    scene.keep_older();
+    scene.node.start().await;
+    let lost = scene.node.turn("a", &first, SHORT).await["run_id"].as_str().expect("an id").to_owned();
+    scene.put_back(Older::Partition);
+
+    // It notices when it writes the next time, or when it claims because it was away for too long.
+    let (began, remedy) = (Instant::now(), "log accept-loss --partition 0");
+    loop {
+        // An answer that comes before the question was read whole may break the connection.
+        let answer = Product::try_ask(scene.node.background("a", &first, SHORT)).await;
+        if answer.is_ok_and(|answer| answer.status == 503 && answer.text().contains(remedy)) {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{}", scene.node.said());
+        tokio::time::sleep(POLL).await;
+    }
+    scene.refuses(remedy).await;
+    assert_eq!(scene.node.turn("a", &second, SHORT).await["status"], "COMPLETED");
+    scene.told(0, &["--yes"]);
+    scene.goes_on().await;
+    assert_eq!(scene.node.turn("a", &first, SHORT).await["status"], "COMPLETED");
+    assert_eq!(scene.output(&ended).await["status"], "COMPLETED");
+    scene.node.get(&format!("/runs/{lost}")).await.expect(404);
 }

@@ -133,7 +133,9 @@ impl Scene {
             live_bus: None,
             clock: self.clock.clone(),
         };
-        restore(&Shared::new(tools, Settings::of(NodeId::trusted("node"))), PARTITION).await
+        restore(&Shared::new(tools, Settings::of(NodeId::trusted("node"))), PARTITION)
+            .await
+            .map_err(|failure| failure.error)
     }
 
     /// Puts a snapshot of the store on the shelf, whose header says `position`.

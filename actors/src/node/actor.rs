@@ -4,17 +4,18 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Ownership, PartitionId, Released};
+use reenact_events::{Offset, Ownership, PartitionId, Released};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
+    refused,
     sweep::sweep_blobs,
     tenure::{Order, Tenure},
 };
 use crate::{
     gateway::Gateway,
     live,
-    partition::{self, AbortOnDrop, PartitionActor, PartitionMessage, RestoreError, Restored},
+    partition::{self, AbortOnDrop, Failure, PartitionActor, PartitionMessage, Restored},
     shared::Shared,
 };
 
@@ -27,7 +28,9 @@ pub(super) enum NodeMessage {
     Ownership(Ownership),
     Due(PartitionId),
     Restored(PartitionId, Restored),
-    Failed(PartitionId, RestoreError),
+    Failed(PartitionId, Failure),
+    /// The log of a refused partition has changed; what its last event is now.
+    SeenTo(PartitionId, Option<Offset>),
     Stopped(PartitionId),
     /// Let go of everything, in order.
     Leave(oneshot::Sender<()>),
@@ -100,6 +103,9 @@ struct Place {
     released: Vec<Released>,
     work: Option<Work>,
     pause_ms: u64,
+    /// The last event of the log before which the partition was refused, if that is known.
+    refused_at: Option<Option<Offset>>,
+    watch: Option<AbortOnDrop>,
 }
 
 pub(super) struct NodeState {
@@ -168,7 +174,8 @@ impl Actor for NodeActor {
             NodeMessage::Ownership(change) => state.ownership(change),
             NodeMessage::Due(number) => state.step(number, Tenure::due),
             NodeMessage::Restored(number, restored) => state.restored(number, restored).await,
-            NodeMessage::Failed(number, error) => state.failed(number, &error),
+            NodeMessage::Failed(number, failure) => state.failed(number, &failure),
+            NodeMessage::SeenTo(number, last) => state.seen_to(number, last),
             NodeMessage::Stopped(number) => state.stopped(number),
             NodeMessage::Leave(reply) => state.leave(reply),
         }
@@ -224,7 +231,7 @@ impl NodeState {
         match event(&mut self.place(number).tenure) {
             Order::Restore => self.restore(number),
             Order::LetGo => self.let_go(number),
-            Order::Nothing | Order::Serve | Order::Stop | Order::Pause => {}
+            Order::Nothing | Order::Serve | Order::Stop | Order::Pause | Order::Refuse => {}
         }
     }
 
@@ -234,7 +241,7 @@ impl NodeState {
         let task = tokio::spawn(async move {
             let message = match partition::restore(&shared, number).await {
                 Ok(restored) => NodeMessage::Restored(number, restored),
-                Err(error) => NodeMessage::Failed(number, error),
+                Err(failure) => NodeMessage::Failed(number, failure),
             };
             // The node may have stopped meanwhile.
             myself.cast(message).unwrap_or_default();
@@ -251,6 +258,7 @@ impl NodeState {
             Ok((actor, _)) => {
                 let place = self.place(number);
                 place.pause_ms = 0;
+                place.refused_at = None;
                 place.work = Some(Work::Actor(actor));
                 self.shared.trouble(number, None);
             }
@@ -258,18 +266,43 @@ impl NodeState {
         }
     }
 
-    /// A claim is an event, so what cannot be read is not claimed over and over.
-    fn failed(&mut self, number: PartitionId, error: &RestoreError) {
-        let why = chain(error);
+    /// A claim is an event, so what is refused is not claimed over and over: only when somebody else has written.
+    fn failed(&mut self, number: PartitionId, failure: &Failure) {
+        let why = chain(&failure.error);
         let place = self.place(number);
         place.work = None;
-        let order = place.tenure.failed(error.is_final());
-        if order == Order::Pause {
-            self.again_later(number, &why);
-        } else if error.is_final() && place.tenure.is_granted() {
-            tracing::error!(partition = number.0, %why, "a partition is not served until its log has been seen to");
-            self.shared.damaged(number, why);
+        match place.tenure.failed(failure.error.is_final()) {
+            Order::Pause => self.again_later(number, &why),
+            Order::Refuse => {
+                tracing::error!(partition = number.0, %why, "a partition is not served until its log has been seen to");
+                self.shared.refused(number, why);
+                self.look_out(number, failure.claim);
+            }
+            _ => {}
         }
+    }
+
+    /// Where nobody else may write to the log, nobody else has to be looked out for.
+    fn look_out(&mut self, number: PartitionId, claim: Option<Offset>) {
+        if !self.shared.tools.log.is_shared() {
+            return;
+        }
+        let (shared, myself, place) = (self.shared.clone(), self.myself.clone(), self.place(number));
+        place.refused_at = claim.map(Some).or(place.refused_at);
+        let known = place.refused_at;
+        let watch = tokio::spawn(async move {
+            let last = refused::changed(&*shared.tools.log, number, known).await;
+            // The node may have stopped meanwhile.
+            myself.cast(NodeMessage::SeenTo(number, last)).unwrap_or_default();
+        });
+        place.watch = Some(AbortOnDrop(watch.abort_handle()));
+    }
+
+    fn seen_to(&mut self, number: PartitionId, last: Option<Offset>) {
+        let place = self.place(number);
+        place.refused_at = Some(last);
+        place.watch = None;
+        self.step(number, Tenure::seen_to);
     }
 
     fn ended(&mut self, number: PartitionId, why: &str) {
@@ -325,6 +358,8 @@ impl NodeState {
         self.shared.gone(number);
         let place = self.place(number);
         place.work = None;
+        place.watch = None;
+        place.refused_at = None;
         place.pause_ms = 0;
         place.released.clear();
     }

@@ -15,8 +15,8 @@ enum Stage {
     Serving,
     /// What works on it is being stopped.
     Stopping,
-    /// Its log cannot be read: waiting does not help.
-    Damaged,
+    /// Its log is not what it must be: waiting does not help, until somebody has seen to it.
+    Refused,
 }
 
 /// What is to be done.
@@ -32,6 +32,8 @@ pub(super) enum Order {
     Stop,
     /// Restore it again after a pause.
     Pause,
+    /// Say why it is refused, and look out for a change of its log.
+    Refuse,
     /// It is not worked on any more: tell whoever waits for it.
     LetGo,
 }
@@ -44,11 +46,6 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// Whether the node serves it or should.
-    pub(super) fn is_granted(&self) -> bool {
-        self.granted
-    }
-
     /// Whether nothing is left of it here.
     pub(super) fn is_away(&self) -> bool {
         self.stage == Stage::Away
@@ -72,7 +69,7 @@ impl Tenure {
     pub(super) fn taken(&mut self) -> Order {
         self.granted = false;
         match self.stage {
-            Stage::Away | Stage::Pausing | Stage::Damaged => self.enter(Stage::Away, Order::LetGo),
+            Stage::Away | Stage::Pausing | Stage::Refused => self.enter(Stage::Away, Order::LetGo),
             Stage::Restoring | Stage::Serving => self.enter(Stage::Stopping, Order::Stop),
             Stage::Stopping => Order::Nothing,
         }
@@ -98,7 +95,7 @@ impl Tenure {
     /// It could not be restored, for now or for good.
     pub(super) fn failed(&mut self, for_good: bool) -> Order {
         match self.stage {
-            Stage::Restoring if for_good => self.enter(Stage::Damaged, Order::Nothing),
+            Stage::Restoring if for_good => self.enter(Stage::Refused, Order::Refuse),
             Stage::Restoring => self.enter(Stage::Pausing, Order::Pause),
             _ => Order::Nothing,
         }
@@ -116,6 +113,14 @@ impl Tenure {
     pub(super) fn due(&mut self) -> Order {
         match self.stage {
             Stage::Pausing => self.enter(Stage::Restoring, Order::Restore),
+            _ => Order::Nothing,
+        }
+    }
+
+    /// Somebody else has written to its log.
+    pub(super) fn seen_to(&mut self) -> Order {
+        match self.stage {
+            Stage::Refused => self.enter(Stage::Restoring, Order::Restore),
             _ => Order::Nothing,
         }
     }
@@ -155,11 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_tried_again() {
+    fn what_is_refused_is_tried_again_only_when_its_log_was_seen_to() {
         let mut tenure = Tenure::default();
         tenure.granted();
-        assert_eq!(tenure.failed(true), Order::Nothing);
+        assert_eq!(tenure.failed(true), Order::Refuse);
         assert_eq!((tenure.due(), tenure.granted()), (Order::Nothing, Order::Nothing));
+        assert_eq!(tenure.seen_to(), Order::Restore);
+        assert_eq!(tenure.failed(true), Order::Refuse);
         assert_eq!(tenure.taken(), Order::LetGo);
+        assert_eq!(tenure.seen_to(), Order::Nothing, "it is another node's by now");
     }
 }

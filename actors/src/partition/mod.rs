@@ -38,7 +38,7 @@ use crate::{
 
 pub use begin::snapshots_folder;
 pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
-pub use restore::{RestoreError, Restored, restore};
+pub use restore::{Failure, RestoreError, Restored, restore};
 pub use snapshot::Parting;
 use snapshot::Snapshots;
 use turns::Turns;

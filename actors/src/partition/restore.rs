@@ -44,6 +44,15 @@ impl RestoreError {
     }
 }
 
+/// A partition that could not be restored.
+#[derive(Debug)]
+pub struct Failure {
+    /// Why.
+    pub error: RestoreError,
+    /// The last event of the log by then, if it was claimed: whatever comes after it is somebody else's.
+    pub claim: Option<Offset>,
+}
+
 /// A partition that is owned and up to date.
 pub struct Restored {
     /// How many events were folded for it.
@@ -60,9 +69,15 @@ pub struct Restored {
 ///
 /// # Errors
 /// When it cannot be claimed, read or folded. Trying again is harmless: a claim only fences.
-pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored, RestoreError> {
-    let log = &*shared.tools.log;
-    let lease = log.claim(partition, shared.settings.node.clone()).await?;
+pub async fn restore(shared: &Shared, partition: PartitionId) -> Result<Restored, Failure> {
+    let claimed = shared.tools.log.claim(partition, shared.settings.node.clone()).await;
+    let lease = claimed.map_err(|error| Failure { error: error.into(), claim: None })?;
+    let claim = Some(lease.claim_offset());
+    restore_claimed(shared, lease).await.map_err(|error| Failure { error, claim })
+}
+
+async fn restore_claimed(shared: &Shared, lease: Lease) -> Result<Restored, RestoreError> {
+    let (log, partition) = (&*shared.tools.log, lease.partition);
     let store = (shared.tools.open_store)(partition)?;
     let Begun { position: start, saved } = begin(shared, &lease, &*store).await?;
     let states = Arc::new(States::new(store.clone()));

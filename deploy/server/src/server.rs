@@ -48,6 +48,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> a
     };
     let deployment = restored?;
     welcome(&config, address, &names);
+    for reason in app.reasons() {
+        say!("  not ready   {reason}");
+    }
     shutdown.await;
     close(&app, deployment, config.drain).await;
     end(&app, connections).await;

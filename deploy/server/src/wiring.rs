@@ -3,6 +3,7 @@
 pub mod log;
 pub mod objects;
 pub mod shelf;
+mod views;
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +16,8 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
-use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, PartitionId, agent::AgentSpec};
-use reenact_projections::{Progress, ViewError, Views};
+use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
+use reenact_projections::{ViewError, Views};
 use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
@@ -29,12 +30,12 @@ use crate::{
 /// What takes commands.
 pub type Node = NodeHandle;
 
-/// Pauses before the views are followed again after a failure: doubling from the first to the last.
-const FOLLOW_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// The file in the data directory that keeps the log's id.
 const LOG_ID: &str = "log-id";
 /// How often the start looks whether everything is restored.
 const POLL: Duration = Duration::from_millis(10);
+/// Pause before a log that does not answer is asked again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The agents that the configuration names.
 ///
@@ -85,7 +86,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
         blocking(move || Views::open(&path, log_id, partitions)).await??
     };
-    let mut follow = follow(app, &views, &log);
+    let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
     let tools = Tools {
         log: log.clone(),
@@ -108,10 +109,9 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let node = NodeHandle::start(tools, settings).await.context("the node cannot be started")?;
     tokio::select! {
         biased;
-        damage = damage(&node, &mut follow) => match &config.log {
-            LogPlace::Embedded => bail!("{damage}: restore `{}` from a backup", log::folder(&config.data).display()),
-            LogPlace::Kafka(_) => bail!("{damage}"),
-        },
+        damage = damage(&node, &*log, &mut follow) => {
+            bail!("{damage}: restore `{}` from a backup", log::folder(&config.data).display());
+        }
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
@@ -205,61 +205,52 @@ fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
     })
 }
 
-fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<ViewError> {
-    let mut tasks = JoinSet::new();
-    for partition in (0..log.partitions()).map(PartitionId) {
-        tasks.spawn(follow_for_ever(app.clone(), views.clone(), log.clone(), partition));
+/// Waits until something stored turns out not to be readable, where nobody else could make it so again: then there
+/// is nothing to wait for. What the node says of its partitions tells more than what its views met, and comes first.
+async fn damage(node: &Node, log: &dyn EventLog, follow: &mut JoinSet<ViewError>) -> String {
+    if log.is_shared() {
+        return std::future::pending().await;
     }
-    tasks
-}
-
-/// Keeps a partition's views following, whatever stops them for a while; what stopped them for good.
-async fn follow_for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: PartitionId) -> ViewError {
-    let mut pause = FOLLOW_PAUSE.0;
+    let mut of_views: Option<String> = None;
     loop {
-        let began = views.position(partition);
-        let stage = |progress: Progress| app.stage(&catching_up(progress));
-        let error = views.follow(log.clone(), partition, stage).await;
-        if matches!(error, ViewError::Closed) {
-            return error;
-        }
-        if matches!(error, ViewError::Log(LogError::Damaged { .. })) {
-            tracing::error!(%partition, %error, "the views stopped for good");
-            return error;
-        }
-        if views.position(partition) != began {
-            pause = FOLLOW_PAUSE.0;
-        }
-        app.stage(&error.to_string());
-        tracing::warn!(%partition, %error, pause_ms = pause.as_millis(), "the views stopped and are followed again");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(FOLLOW_PAUSE.1);
-    }
-}
-
-fn catching_up(progress: Progress) -> String {
-    let Progress { partition, position, end, events_per_s, .. } = progress;
-    format!("the views of partition {partition} are at offset {position} of {end} ({events_per_s:.0} events/s)")
-}
-
-/// Waits until something stored turns out not to be readable: then there is nothing else to wait for.
-async fn damage(node: &Node, follow: &mut JoinSet<ViewError>) -> String {
-    loop {
-        if let Some(damage) = node.readiness().damage {
-            return damage;
+        let readiness = node.readiness();
+        let refusal = readiness.refused.into_values().next();
+        if refusal.is_some() || (of_views.is_some() && readiness.is_decided) {
+            let further = of_views.filter(|of_views| refusal.as_ref() != Some(of_views));
+            return refusal.into_iter().chain(further).collect::<Vec<_>>().join("; the views: ");
         }
         tokio::select! {
-            Some(Ok(error)) = follow.join_next() => return error.to_string(),
+            Some(Ok(error)) = follow.join_next() => of_views = Some(error.to_string()),
             () = tokio::time::sleep(POLL) => {}
         }
     }
 }
 
-/// Waits until the node owns its partitions and reads see everything that was in the log by then.
+/// The last event that there is now. A cluster of brokers may be away for a while; what of it is damaged, nobody
+/// waits for.
+async fn last_event(app: &App, log: &dyn EventLog, partition: PartitionId) -> anyhow::Result<Option<Offset>> {
+    loop {
+        match log.last_event(partition).await {
+            Ok(last) => return Ok(last),
+            Err(error) if !log.is_shared() => return Err(error.into()),
+            Err(error @ LogError::Damaged { .. }) => {
+                tracing::error!(%partition, %error, "the end of a partition cannot be read");
+                return Ok(None);
+            }
+            Err(error) => {
+                app.stage(&error.to_string());
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Waits until the node has its partitions, as far as they can be had, and reads see everything that was in the log
+/// by then. A log that several nodes share has partitions that can be served while others cannot.
 async fn caught_up(app: &App, node: &Node, views: &Views, log: &dyn EventLog) -> anyhow::Result<()> {
     loop {
         let readiness = node.readiness();
-        if readiness.is_settled() {
+        if readiness.is_settled() || (log.is_shared() && readiness.is_decided) {
             break;
         }
         let restoring = readiness.restoring.iter().map(|partition| format!("partition {partition} is being restored"));
@@ -267,8 +258,10 @@ async fn caught_up(app: &App, node: &Node, views: &Views, log: &dyn EventLog) ->
         tokio::time::sleep(POLL).await;
     }
     for partition in (0..log.partitions()).map(PartitionId) {
-        let Some(last) = log.last_event(partition).await? else { continue };
-        while views.position(partition) <= last {
+        let is_hopeless =
+            || log.is_shared() && (node.readiness().refused.contains_key(&partition) || app.is_damaged(partition));
+        let Some(last) = last_event(app, log, partition).await? else { continue };
+        while views.position(partition) <= last && !is_hopeless() {
             tokio::time::sleep(POLL).await;
         }
     }

@@ -22,7 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::{
     ConnectError, Options,
     answers::{self, From},
-    client::Trouble,
+    client::{Part, Trouble},
     connect,
     group::{self, Member, Request, Writers},
     ownership::Ownership,
@@ -173,6 +173,10 @@ impl EventLog for KafkaLog {
 
     fn commit<'a>(&'a self, lease: &'a Lease, batch: &'a Batch) -> BoxFuture<'a, CommitOutcome> {
         async move {
+            if let Some(Err(LogError::Damaged { .. })) = claimed {
+                // Whoever claims tells why it is refused; the log can be used for the others.
+                self.common().trouble.set(Part::Partition(partition), None);
+            }
             let (partition, lease, batch) = (lease.partition, lease.clone(), batch.clone());
             let outcome = self.ask(partition, |reply| Job::Commit { lease, batch, reply }).await;
             outcome.unwrap_or(CommitOutcome::Fenced)

@@ -198,6 +198,8 @@ impl Writer {
             Err(error) => {
                 let reason: Arc<str> = error.to_string().into();
                 self.tell_trouble(&reason);
+            // Sending it again would not help: the next claim says what is lost.
+            Err(error @ LogError::Damaged { .. }) => Some(CommitOutcome::Unknown { reason: error.to_string().into() }),
                 Some(CommitOutcome::Resend { reason })
             }
         }

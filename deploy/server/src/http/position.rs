@@ -85,6 +85,10 @@ impl Marks {
         *mark = (*mark).max(offset);
     }
 
+    pub(super) fn forget(&self, partition: PartitionId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
+    }
+
     pub(super) fn all(&self) -> BTreeMap<PartitionId, Offset> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -115,10 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn marks_only_rise() {
+    fn marks_only_rise_until_they_are_forgotten() {
         let marks = Marks::default();
         marks.raise(PartitionId(1), Offset(5));
         marks.raise(PartitionId(1), Offset(3));
         assert_eq!(marks.all(), BTreeMap::from([(PartitionId(1), Offset(5))]));
+        marks.forget(PartitionId(1));
+        assert!(marks.all().is_empty());
     }
 }

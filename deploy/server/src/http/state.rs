@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use reenact_actors::api::Accepted;
 use reenact_events::{
     AgentId, Blobs, Clock, Command, EventLog, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec,
 };
-use reenact_projections::Views;
+use reenact_projections::{Progress, ViewError, Views};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -111,9 +111,32 @@ struct Inner {
     clock: Arc<dyn Clock>,
     began_at: Timestamp,
     services: OnceLock<Arc<Services>>,
-    stage: Mutex<String>,
+    told: Mutex<Told>,
     leaving: CancellationToken,
     gone: CancellationToken,
+}
+
+/// What is said of the start and of the views.
+#[derive(Default)]
+struct Told {
+    /// What the start is at.
+    stage: String,
+    /// What the views were at last.
+    views: String,
+    /// What the views cannot read.
+    damage: BTreeMap<PartitionId, String>,
+}
+
+impl Told {
+    /// Why requests are not served. What the node says of its partitions comes first: it names the remedy.
+    fn reasons(&self, node: Option<Vec<String>>) -> Vec<String> {
+        let node = node.unwrap_or_else(|| {
+            let of_views = !self.damage.values().any(|damage| damage.ends_with(&self.views));
+            let views = of_views.then_some(&self.views);
+            [&self.stage].into_iter().chain(views).filter(|text| !text.is_empty()).cloned().collect()
+        });
+        node.into_iter().chain(self.damage.values().cloned()).collect()
+    }
 }
 
 impl App {
@@ -131,16 +154,53 @@ impl App {
             clock,
             began_at,
             services: OnceLock::new(),
-            stage: Mutex::default(),
+            told: Mutex::default(),
             leaving: CancellationToken::new(),
             gone: CancellationToken::new(),
         }))
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Says what the restoring is at.
     pub fn stage(&self, what: &str) {
-        if self.0.services.get().is_none() {
-            what.clone_into(&mut self.0.stage.lock().unwrap_or_else(PoisonError::into_inner));
+        what.clone_into(&mut self.told().stage);
+    }
+
+    /// The views of a partition have come so far.
+    pub fn views_are_at(&self, progress: &Progress) {
+        let Progress { partition, position, end, events, events_per_s } = progress;
+        let mut told = self.told();
+        told.views = format!(
+            "the views of partition {partition} are at offset {position} of {end} ({events_per_s:.0} events/s)"
+        );
+        if *events > 0 {
+            told.damage.remove(partition);
+        }
+    }
+
+    /// The views have stopped for a while.
+    pub fn views_wait(&self, why: &ViewError) {
+        self.told().views = why.to_string();
+    }
+
+    /// The views of a partition do not go on before its log is mended.
+    pub fn views_are_damaged(&self, partition: PartitionId, why: &ViewError) {
+        self.told().damage.insert(partition, format!("the views of partition {partition}: {why}"));
+    }
+
+    /// Whether the views of a partition have met something that they cannot read.
+    #[must_use]
+    pub fn is_damaged(&self, partition: PartitionId) -> bool {
+        self.told().damage.contains_key(&partition)
+    }
+
+    /// Reads do not wait any more for what was acknowledged of a partition.
+    pub fn forget_marks(&self, partition: PartitionId) {
+        if let Some(services) = self.0.services.get() {
+            services.marks.forget(partition);
         }
     }
 
@@ -225,10 +285,8 @@ impl App {
         if self.is_leaving() {
             return vec!["the process is shutting down".to_owned()];
         }
-        match self.0.services.get() {
-            None => vec![self.0.stage.lock().unwrap_or_else(PoisonError::into_inner).clone()],
-            Some(services) => services.node.readiness().reasons,
-        }
+        let node = self.0.services.get().map(|services| services.node.readiness().reasons);
+        self.told().reasons(node)
     }
 
     /// The services.
@@ -258,5 +316,24 @@ impl FromRequestParts<App> for Ready {
             return Ok(Self(services));
         }
         Err(ApiError::unavailable(format!("not ready: {}", readiness.reasons.join("; ")), 1).named("not_ready"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_views_cannot_read_stands_behind_the_refusal_of_the_partition_and_hides_it_never() {
+        let damage = "the log is damaged in partition 0 at offset 7: nothing is there".to_owned();
+        let told = Told {
+            stage: "partition 0: its log has lost events (`reenact log accept-loss --partition 0`)".to_owned(),
+            views: damage.clone(),
+            damage: BTreeMap::from([(PartitionId(0), format!("the views of partition 0: {damage}"))]),
+        };
+        let of_views = format!("the views of partition 0: {damage}");
+        assert_eq!(told.reasons(None), [told.stage.clone(), of_views.clone()], "said once");
+        assert_eq!(told.reasons(Some(vec!["refused".to_owned()])), ["refused".to_owned(), of_views.clone()]);
+        assert_eq!(told.reasons(Some(Vec::new())), [of_views], "a partition that is served, with views that are not");
     }
 }

@@ -22,6 +22,9 @@ use crate::cli::{
 /// What a type of ours begins with; people need not read it.
 const PREFIX: &str = "dev.reenact.";
 
+/// Said when only a state store could tell more, and a node is at work on it.
+const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and the state store cannot be asked now";
+
 /// Show what a partition has lost, or accept it.
 ///
 /// The nodes refuse such a partition, because going on would do again what was done. Accepting is one event of the
@@ -54,9 +57,16 @@ impl AcceptLoss {
         let target = Target::open(&config).await?;
         let told = target.lost(partition).await.context("this cannot be accepted")?;
         let left = Survey::of(target.log(), partition).await?;
-        let seen = match told.iter().any(|loss| loss.of == LossOf::Events) {
-            true => None,
-            false => evidence::lost(&config, target.log(), partition, &left).await?,
+        // A node that refuses what the log itself tells goes on by itself, so it may be up, and have its directory.
+        let held = match told.is_empty() {
+            true => Some(target.hold_state(&config).context(NOTHING_TOLD)?),
+            false => target.hold_state(&config).ok(),
+        };
+        let seen = match held {
+            Some(_) if !told.iter().any(|loss| loss.of == LossOf::Events) => {
+                evidence::lost(&config, target.log(), partition, &left).await?
+            }
+            _ => None,
         };
         let found = Found { partition, told, seen: seen.into_iter().collect(), left };
         if found.losses().next().is_none() {

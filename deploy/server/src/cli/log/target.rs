@@ -1,6 +1,6 @@
-//! The log that something is done to, held so that no node of this machine works on it meanwhile.
+//! The log that something is done to.
 
-use std::sync::Arc;
+use std::{fs::File, sync::Arc};
 
 use anyhow::Context;
 use reenact_embedded::{EmbeddedLog, Options, Reader};
@@ -19,11 +19,7 @@ const NODE: &str = "reenact log accept-loss";
 pub(super) enum Target {
     Embedded(EmbeddedLog),
     #[cfg(feature = "kafka")]
-    Kafka {
-        log: reenact_kafka::KafkaLog,
-        /// Keeps nodes from the data directory, if there is one whose state store may be looked at.
-        _held: Option<std::fs::File>,
-    },
+    Kafka(reenact_kafka::KafkaLog),
 }
 
 impl Target {
@@ -33,11 +29,10 @@ impl Target {
             LogPlace::Embedded => embedded(config).await,
             #[cfg(feature = "kafka")]
             LogPlace::Kafka(kafka) => {
-                let held = config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose()?;
                 let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
                 let (create, exact_partitions, clock_skew_max_ms) = (false, false, None);
                 let options = reenact_kafka::Options { create, exact_partitions, clock_skew_max_ms, ..options };
-                Ok(Self::Kafka { log: reenact_kafka::KafkaLog::connect(options).await?, _held: held })
+                Ok(Self::Kafka(reenact_kafka::KafkaLog::connect(options).await?))
             }
             #[cfg(not(feature = "kafka"))]
             LogPlace::Kafka(kafka) => Err(log::no_kafka(&kafka.brokers)),
@@ -48,7 +43,18 @@ impl Target {
         match self {
             Self::Embedded(log) => log,
             #[cfg(feature = "kafka")]
-            Self::Kafka { log, .. } => log,
+            Self::Kafka(log) => log,
+        }
+    }
+
+    /// Keeps nodes from the data directory, if it has a state store that could be asked, until the result is
+    /// dropped. An embedded log does so itself.
+    #[cfg_attr(not(feature = "kafka"), expect(unused_variables, reason = "it holds its directory itself"))]
+    pub(super) fn hold_state(&self, config: &Config) -> anyhow::Result<Option<File>> {
+        match self {
+            Self::Embedded(_) => Ok(None),
+            #[cfg(feature = "kafka")]
+            Self::Kafka(_) => config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose(),
         }
     }
 
@@ -58,7 +64,7 @@ impl Target {
         match self {
             Self::Embedded(_) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
-            Self::Kafka { log, .. } => log.lost(partition).await,
+            Self::Kafka(log) => log.lost(partition).await,
         }
     }
 
@@ -67,7 +73,7 @@ impl Target {
         match self {
             Self::Embedded(_) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
-            Self::Kafka { log, .. } => log.members().await,
+            Self::Kafka(log) => log.members().await,
         }
     }
 
@@ -81,7 +87,7 @@ impl Target {
         match self {
             Self::Embedded(log) => log.accept(partition, node, told.into_iter().chain(seen).collect()).await,
             #[cfg(feature = "kafka")]
-            Self::Kafka { log, .. } => log.accept(partition, node, told, seen).await,
+            Self::Kafka(log) => log.accept(partition, node, told, seen).await,
         }
     }
 }

@@ -1,0 +1,52 @@
+//! Keeps the views following the log, and tells when they cannot.
+
+use std::{sync::Arc, time::Duration};
+
+use reenact_events::{EventLog, LogError, PartitionId};
+use reenact_projections::{ViewError, Views};
+use tokio::task::JoinSet;
+
+use crate::http::state::App;
+
+/// Pauses before the views are followed again after a failure: doubling from the first to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Follows every partition, for as long as the result is kept.
+pub(super) fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<ViewError> {
+    let mut tasks = JoinSet::new();
+    for partition in (0..log.partitions()).map(PartitionId) {
+        tasks.spawn(for_ever(app.clone(), views.clone(), log.clone(), partition));
+    }
+    tasks
+}
+
+/// Keeps a partition's views following, whatever stops them for a while; what stopped them for good. What is damaged
+/// in a log that others write to may be mended or accepted from there.
+async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: PartitionId) -> ViewError {
+    let mut pause = PAUSE.0;
+    loop {
+        let began = views.position(partition);
+        let error = views.follow(log.clone(), partition, |progress| app.views_are_at(&progress)).await;
+        if matches!(error, ViewError::Closed) {
+            return error;
+        }
+        if matches!(error, ViewError::Log(LogError::Damaged { .. })) {
+            app.views_are_damaged(partition, &error);
+            if !log.is_shared() {
+                tracing::error!(%partition, %error, "the views stopped for good");
+                return error;
+            }
+        }
+        if log.is_shared() && matches!(error, ViewError::Diverged { .. }) {
+            // What was promised to be visible may be what was lost.
+            app.forget_marks(partition);
+        }
+        if views.position(partition) != began {
+            pause = PAUSE.0;
+        }
+        app.views_wait(&error);
+        tracing::warn!(%partition, %error, pause_ms = pause.as_millis(), "the views stopped and are followed again");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
