@@ -128,7 +128,7 @@ pub(crate) struct Identity {
 }
 
 /// Checks the topics that are there, makes those that are missing, and finds the log's name.
-pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, ConnectError> {
+pub(crate) fn connect(options: &Options, trouble: &Trouble, tell: &dyn Fn(&str)) -> Result<Identity, ConnectError> {
     let session = Session::open(options, trouble)?;
     let (topics, mut survey) = (options.topics(), session.survey()?);
     // Everything that is there must be right before anything is made: a refused start leaves nothing behind.
@@ -142,7 +142,7 @@ pub(crate) fn connect(options: &Options, trouble: &Trouble) -> Result<Identity, 
     let not_there = || ConnectError::Missing { topic: topics.events.clone(), brokers: options.brokers.clone() };
     let partitions = survey.partitions(&topics).ok_or_else(not_there)?;
     let log_id = session.log_id()?;
-    session.wait_for_the_name()?;
+    session.wait_for_the_name(tell)?;
     Ok(Identity { log_id, partitions })
 }
 

@@ -63,13 +63,24 @@ impl KafkaLog {
     /// When the cluster does not answer (see [`ConnectError::is_passing`]), a property is refused, or the
     /// topics are unsafe or another log's.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
+        Self::connect_and_tell(options, |_| {}).await
+    }
+
+    /// Connects as [`KafkaLog::connect`] does, and tells what it waits for, if it does.
+    ///
+    /// # Errors
+    /// As [`KafkaLog::connect`].
+    pub async fn connect_and_tell(
+        options: Options,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, ConnectError> {
         let trouble = Trouble::default();
         let (asked, noted) = (options.clone(), trouble.clone());
         let stopped = |_| ConnectError::Unavailable {
             brokers: options.brokers.clone(),
             reason: "the process is going down".to_owned(),
         };
-        let connecting = tokio::task::spawn_blocking(move || connect::connect(&asked, &noted));
+        let connecting = tokio::task::spawn_blocking(move || connect::connect(&asked, &noted, &tell));
         let identity = connecting.await.map_err(stopped)??;
         trouble.forget_words();
         let failed = |error: LogError| ConnectError::Settings { reason: error.to_string() };
@@ -162,6 +173,10 @@ impl EventLog for KafkaLog {
         async move {
             self.check(partition)?;
             let claimed = self.ask(partition, |reply| Job::Claim { node, reply }).await;
+            if let Some(Err(LogError::Damaged { .. })) = claimed {
+                // Whoever claims tells why it is refused; the log can be used for the others.
+                self.common().trouble.set(Part::Partition(partition), None);
+            }
             claimed.unwrap_or(Err(LogError::Fenced { partition }))
         }
         .boxed()
@@ -173,10 +188,6 @@ impl EventLog for KafkaLog {
 
     fn commit<'a>(&'a self, lease: &'a Lease, batch: &'a Batch) -> BoxFuture<'a, CommitOutcome> {
         async move {
-            if let Some(Err(LogError::Damaged { .. })) = claimed {
-                // Whoever claims tells why it is refused; the log can be used for the others.
-                self.common().trouble.set(Part::Partition(partition), None);
-            }
             let (partition, lease, batch) = (lease.partition, lease.clone(), batch.clone());
             let outcome = self.ask(partition, |reply| Job::Commit { lease, batch, reply }).await;
             outcome.unwrap_or(CommitOutcome::Fenced)

@@ -27,8 +27,8 @@ pub(crate) fn host(member: &GroupMemberInfo) -> &str {
 }
 
 impl Session<'_> {
-    /// Waits until no member has this node's name, for as long as one that died stays.
-    pub(crate) fn wait_for_the_name(&self) -> Result<(), ConnectError> {
+    /// Waits until no member has this node's name, for as long as one that died stays, and tells so.
+    pub(crate) fn wait_for_the_name(&self, tell: &dyn Fn(&str)) -> Result<(), ConnectError> {
         let Some(node) = &self.options.node else { return Ok(()) };
         let deadline = Instant::now() + self.options.session_timeout() + MARGIN;
         let mut is_told = false;
@@ -38,6 +38,11 @@ impl Session<'_> {
             }
             if !std::mem::replace(&mut is_told, true) {
                 tracing::info!(%node, host, "a member has this node's name: it goes on when that is gone");
+                tell(&format!(
+                    "a member of the deployment at `{host}` has this node's name `{node}`: it is waited until that one \
+                     is gone, which takes a session time-out when it died; when it is alive, give this node another \
+                     `--node`"
+                ));
             }
             thread::sleep(PAUSE);
         }
@@ -50,9 +55,7 @@ impl Session<'_> {
         match self.consumer.fetch_group_list(Some(group), LIST_WAIT) {
             Ok(known) => {
                 let mut members = known.groups().iter().flat_map(|group| group.members());
-                members
-                    .find(|member| member.client_id() == name)
-                    .map(|member| member.client_host().trim_start_matches('/').to_owned())
+                members.find(|member| member.client_id() == name).map(|member| host(member).to_owned())
             }
             // One broker of three that is away is enough for this, and no reason not to begin.
             Err(error) => {

@@ -89,7 +89,8 @@ async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Cloc
     };
     app.stage(&format!("connecting to kafka at `{}`", kafka.brokers));
     let log = loop {
-        match KafkaLog::connect(options.clone()).await {
+        let told = app.clone();
+        match KafkaLog::connect_and_tell(options.clone(), move |what| told.stage(what)).await {
             Ok(log) => break log,
             Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "the log is not available, trying again");
