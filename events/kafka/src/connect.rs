@@ -52,6 +52,19 @@ pub enum ConnectError {
         /// What came of it.
         reason: String,
     },
+    /// The cluster has too few brokers for the replicas that were asked for: more of them may be on their way.
+    #[error(
+        "`--kafka-replication {wanted}` asks for more replicas than there are brokers: Kafka at `{brokers}` has {has}; \
+         start more brokers, or ask for at most as many"
+    )]
+    TooFewBrokers {
+        /// Who was asked.
+        brokers: String,
+        /// How many there are.
+        has: usize,
+        /// How many replicas were asked for.
+        wanted: u16,
+    },
     /// A property is not understood, or its value is not.
     #[error("the Kafka properties cannot be used: {reason}")]
     Settings {
@@ -117,7 +130,7 @@ impl ConnectError {
     /// Whether trying again may help.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. } | Self::TooFewBrokers { .. })
     }
 }
 

@@ -48,6 +48,12 @@ impl Survey {
         if !faults.is_empty() {
             return Some(ConnectError::UnsafeTopics { faults });
         }
+        if let Some(wanted) = options.replication.filter(|wanted| usize::from(*wanted) > self.brokers)
+            && options.create
+            && !self.missing(&topics).is_empty()
+        {
+            return Some(ConnectError::TooFewBrokers { brokers: options.brokers.clone(), has: self.brokers, wanted });
+        }
         let has = self.partitions(&topics).filter(|has| options.exact_partitions && *has != options.partitions)?;
         Some(ConnectError::Partitions { topic: topics.events, has, wanted: options.partitions })
     }
@@ -107,6 +113,19 @@ mod tests {
         assert!(whole(12).refusal(&options(false)).is_none(), "nobody asked for a number");
         let refusal = whole(12).refusal(&options(true)).expect("refused").to_string();
         assert!(refusal.contains("12") && refusal.contains("`--kafka-partitions 6`"), "{refusal}");
+    }
+
+    #[test]
+    fn more_replicas_than_brokers_are_asked_for_in_vain() {
+        let one = Survey { brokers: 1, ..Survey::default() };
+        let asked = |replication| Options { replication: Some(replication), ..options(false) };
+        let refusal = one.refusal(&asked(3)).expect("refused");
+        assert!(refusal.is_passing(), "more brokers may come");
+        let told = refusal.to_string();
+        assert!(told.contains("`--kafka-replication 3`") && told.contains("`127.0.0.1:1` has 1"), "{told}");
+        assert!(!told.contains("credentials"), "{told}");
+        assert!(one.refusal(&asked(1)).is_none());
+        assert!(whole(6).refusal(&asked(4)).is_none(), "nothing is to be made");
     }
 
     #[test]
