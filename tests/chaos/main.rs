@@ -15,6 +15,7 @@ mod brokers;
 mod fleet;
 mod front;
 mod publisher;
+mod readiness;
 mod storm;
 mod streams;
 mod take_over;

@@ -24,12 +24,14 @@ pub(crate) fn spawn(common: &Common, stop: mpsc::Receiver<()>) -> Result<(), Log
     let mut config = common.options.reader();
     // A broker that is frozen is not asked again and again.
     config.set("socket.timeout.ms", "3000");
-    let (trouble, topic) = (common.trouble.clone(), common.topics.events.clone());
+    let (trouble, topic, brokers) =
+        (common.trouble.clone(), common.topics.events.clone(), common.options.brokers.clone());
     let consumer = reader::consumer(&config, &trouble)?;
     let watching = move || {
         while stop.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
             // One broker of several that does not answer is no trouble: the next question goes to another.
-            let seen = look(&consumer, &topic, &trouble).or_else(|_| look(&consumer, &topic, &trouble));
+            let look = || look(&consumer, &topic, &brokers, &trouble);
+            let seen = look().or_else(|_| look());
             if seen.is_ok() {
                 trouble.forget_words();
             }
@@ -43,11 +45,11 @@ pub(crate) fn spawn(common: &Common, stop: mpsc::Receiver<()>) -> Result<(), Log
 }
 
 /// Why the events cannot be read or written, if they cannot.
-fn look(consumer: &Consuming, topic: &str, trouble: &Trouble) -> Result<(), Arc<str>> {
+fn look(consumer: &Consuming, topic: &str, brokers: &str, trouble: &Trouble) -> Result<(), Arc<str>> {
     let metadata = consumer.fetch_metadata(Some(topic), ASK).map_err(|error| {
         reader::hear(consumer);
         let words = trouble.words().map(|words| format!(" ({words})")).unwrap_or_default();
-        format!("Kafka does not answer: {error}{words}")
+        format!("Kafka at `{brokers}` does not answer: {error}{words}")
     })?;
     let partitions = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
     if partitions.is_empty() {

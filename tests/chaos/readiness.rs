@@ -1,0 +1,102 @@
+//! What `/ready` says when something is away, and that the node is ready again by itself when that is back.
+
+use std::{fs, net::TcpListener, time::Instant};
+
+use reenact_kafka_rig::{Cluster, Options};
+use tempfile::TempDir;
+
+use crate::support::{PATIENCE, POLL, Product};
+
+/// One broker, which each test has to itself.
+struct Place {
+    cluster: Cluster,
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("cluster");
+        let cluster = tokio::task::block_in_place(|| Cluster::up(Options::new(dir)).expect("a broker"));
+        let properties = "session.timeout.ms=6000\nheartbeat.interval.ms=1000\n";
+        fs::write(folder.path().join("kafka.properties"), properties).expect("it can be written");
+        Self { cluster, folder }
+    }
+
+    /// A node of this name.
+    fn node(&self, name: &str) -> Product {
+        Product::new()
+            .set("REENACT_LOG", format!("kafka://{}", self.cluster.bootstrap()))
+            .set("REENACT_KAFKA_PARTITIONS", 2)
+            .set("REENACT_KAFKA_PROPERTIES", self.folder.path().join("kafka.properties").display())
+            .set("REENACT_OBJECTS", self.folder.path().join("objects").display())
+            .set("REENACT_NODE", name)
+            .set("REENACT_DRAIN_S", 1)
+    }
+
+    fn with<T>(&mut self, work: impl FnOnce(&mut Cluster) -> T) -> T {
+        tokio::task::block_in_place(|| work(&mut self.cluster))
+    }
+}
+
+/// Waits until `/ready` at this address answers as is wanted; the body.
+async fn told(node: &Product, url: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client can be made");
+    let began = Instant::now();
+    loop {
+        // A process that has just begun does not listen yet.
+        let answer = Product::try_ask(client.get(format!("{url}/ready"))).await;
+        if let Ok(answer) = answer.as_ref().map(|answer| (answer.status, answer.text()))
+            && wanted(answer.0, &answer.1)
+        {
+            return answer.1;
+        }
+        assert!(began.elapsed() < PATIENCE, "{:?}\n{}", answer.map(|answer| answer.text()), node.said());
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_stands_still_or_died_is_named_and_when_it_is_back_the_node_is_ready_without_a_restart() {
+    let mut place = Place::new();
+    let broker = place.cluster.bootstrap();
+    let node = place.node("a").started().await;
+    let url = node.url();
+    let steps: [(&str, fn(&mut Cluster), fn(&mut Cluster)); 2] = [
+        (
+            "it stands still",
+            |cluster| cluster.pause(1).expect("it is paused"),
+            |cluster| cluster.resume(1).expect("it goes on"),
+        ),
+        ("it died", |cluster| cluster.kill(1).expect("it is killed"), |cluster| cluster.start(1).expect("it starts")),
+    ];
+    for (what, leave, return_) in steps {
+        place.with(leave);
+        let reason = told(&node, &url, |status, _| status == 503).await;
+        assert!(reason.contains(&format!("Kafka at `{broker}`")), "{what}: {reason}");
+        place.with(return_);
+        told(&node, &url, |status, _| status == 200).await;
+        assert_eq!(node.turn("demo", "s", "Hello").await["status"], "COMPLETED", "after {what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namesake_that_is_waited_for_is_told_and_so_are_more_replicas_than_brokers() {
+    let place = Place::new();
+    let asked = place.node("a").run(&["doctor", "--kafka-replication", "3"]);
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(!asked.status.success() && said.contains("asks for more replicas than there are brokers"), "{said}");
+    assert!(!said.contains("credentials"), "{said}");
+
+    let _first = place.node("a").started().await;
+    // Where it listens is known before it is ready.
+    let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+    let mut second = place.node("a").set("REENACT_LISTEN", listen);
+    second.spawn();
+    let reason = told(&second, &format!("http://{listen}"), |status, text| {
+        status == 503 && text.contains("has this node's name")
+    })
+    .await;
+    assert!(reason.contains("`a`") && reason.contains("`--node`"), "{reason}");
+    assert_eq!(second.ended(PATIENCE).await.code(), Some(1));
+}
