@@ -195,11 +195,11 @@ impl Writer {
         match self.init().and_then(|()| self.look(term)) {
             Ok(()) => None,
             Err(LogError::Fenced { .. }) => Some(CommitOutcome::Fenced),
+            // Sending it again would not help: the next claim says what is lost.
+            Err(error @ LogError::Damaged { .. }) => Some(CommitOutcome::Unknown { reason: error.to_string().into() }),
             Err(error) => {
                 let reason: Arc<str> = error.to_string().into();
                 self.tell_trouble(&reason);
-            // Sending it again would not help: the next claim says what is lost.
-            Err(error @ LogError::Damaged { .. }) => Some(CommitOutcome::Unknown { reason: error.to_string().into() }),
                 Some(CommitOutcome::Resend { reason })
             }
         }
