@@ -73,7 +73,7 @@ async fn a_broker_that_stands_still_or_died_is_named_and_when_it_is_back_the_nod
     for (what, leave, return_) in steps {
         place.with(leave);
         let reason = told(&node, &url, |status, _| status == 503).await;
-        assert!(reason.contains(&format!("Kafka at `{broker}`")), "{what}: {reason}");
+        assert!(reason.contains(&format!("Kafka does not answer at `{broker}`")), "{what}: {reason}");
         place.with(return_);
         told(&node, &url, |status, _| status == 200).await;
         assert_eq!(node.turn("demo", "s", "Hello").await["status"], "COMPLETED", "after {what}");

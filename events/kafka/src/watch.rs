@@ -49,7 +49,7 @@ fn look(consumer: &Consuming, topic: &str, brokers: &str, trouble: &Trouble) -> 
     let metadata = consumer.fetch_metadata(Some(topic), ASK).map_err(|error| {
         reader::hear(consumer);
         let words = trouble.words().map(|words| format!(" ({words})")).unwrap_or_default();
-        format!("Kafka at `{brokers}` does not answer: {error}{words}")
+        format!("Kafka does not answer at `{brokers}`: {error}{words}")
     })?;
     let partitions = metadata.topics().first().map(|topic| topic.partitions()).unwrap_or_default();
     if partitions.is_empty() {
