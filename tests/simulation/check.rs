@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use reenact_actors::run::reenact::{Recording, reenact};
 use reenact_events::{
     ChainHash, Event, EventLog, MemoryLog, PartitionId, RunEvent, RunId, SessionEvent, StepToken, agent::Effect,
     event::Resolution, invariants::Watch,
@@ -151,6 +152,7 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
     once_per_token(world)?;
     nobody_waits_in_vain(world.log)?;
     crate::views::same_when_rebuilt(world.log, world.views)?;
+    same_when_reenacted(world.log)?;
     runs_of_a_session_are_numbered_without_gaps(world.log)?;
     let calls = world.ledger.calls().len() as u64;
     let World { lives, faults, snapshots_read, .. } = *world;
@@ -167,6 +169,32 @@ fn nobody_waits_in_vain(log: &MemoryLog) -> Result<(), String> {
         Some(run) => Err(format!("run `{run}` was not woken up and ran out of time")),
         None => Ok(()),
     }
+}
+
+/// Each run comes out as it was recorded when its decisions are taken once more, and an answer that was changed does
+/// not.
+fn same_when_reenacted(log: &MemoryLog) -> Result<(), String> {
+    let mut runs: BTreeMap<RunId, Vec<Recording>> = BTreeMap::new();
+    for recorded in (0..log.partitions()).flat_map(|partition| log.recorded(PartitionId(partition))) {
+        let run = recorded.event.subject.clone();
+        if let (Some(run), Ok(Event::Run(event))) = (run, recorded.decode()) {
+            runs.entry(run).or_default().push(Recording { at: recorded.event.at, event });
+        }
+    }
+    let agent = crate::steps::agent();
+    for (run, mut recorded) in runs {
+        if let Some(difference) = reenact(&recorded, &agent).difference {
+            return Err(format!("run `{run}` comes out otherwise: {difference:?} of {recorded:?}"));
+        }
+        let last = recorded.len() - 1;
+        if let RunEvent::Completed(completed) = &mut recorded[last].event {
+            completed.content = "never said".into();
+            if reenact(&recorded, &agent).difference.is_none_or(|difference| difference.place != last) {
+                return Err(format!("an answer of run `{run}` that nobody gave comes out as recorded"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What may not happen twice did not, whatever died; a decision to retry allows one more.

@@ -3,6 +3,7 @@
 pub mod decide;
 pub mod evolve;
 pub mod history;
+pub mod reenact;
 pub mod state;
 
 pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};

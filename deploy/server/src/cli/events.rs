@@ -10,15 +10,13 @@ use serde_json::{Value, json};
 
 use super::{
     log_source::{At, Source},
-    output::short,
+    output::{kind, short},
 };
 
 /// How often a log that is followed is asked for more.
 const POLL: Duration = Duration::from_millis(200);
 /// Offsets have gaps; rarely does an event take more than so many of them.
 const OFFSETS_PER_EVENT: u64 = 8;
-/// What every type of ours begins with; people need not read it.
-const PREFIX: &str = "dev.reenact.";
 
 /// Read the log of a stopped or running deployment.
 #[derive(Debug, Subcommand)]
@@ -201,7 +199,7 @@ fn line(recorded: &Recorded, json: bool) -> String {
         })
         .to_string();
     }
-    let kind = event.kind.strip_prefix(PREFIX).unwrap_or(&event.kind);
+    let kind = kind(&event.kind);
     format!(
         "{:>3}/{:<8} {at} {kind:<28} {} #{} {}",
         recorded.partition,

@@ -1,5 +1,5 @@
-//! The command line. One file per command; client commands speak HTTP to `--url`, `events` and `doctor` look
-//! at a data directory themselves.
+//! The command line. One file per command; client commands speak HTTP to `--url`, `events`, `replay` and
+//! `doctor` look at a log themselves.
 
 mod arenas;
 mod client;
@@ -13,6 +13,7 @@ mod log_source;
 mod nodes;
 mod options;
 mod output;
+mod replay;
 mod run;
 mod runs;
 mod schema;
@@ -52,6 +53,8 @@ enum Command {
     /// Read the log of a stopped or running deployment.
     #[command(subcommand)]
     Events(events::Events),
+    /// Take the decisions of a recorded run once more, and tell where they come out otherwise.
+    Replay(replay::Replay),
     /// Accept that a log has lost events, so that it is served again.
     #[command(subcommand)]
     Log(log::Log),
@@ -96,6 +99,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
+        Command::Replay(command) => command.execute(json).await,
         Command::Log(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
         Command::Nodes(command) => command.execute(json).await,

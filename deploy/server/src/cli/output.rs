@@ -42,6 +42,11 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     std::iter::once(head).chain(rows.iter().map(|row| line(&mut row.iter().map(String::as_str)))).collect()
 }
 
+/// What people need to read of an event's type.
+pub(super) fn kind(name: &str) -> &str {
+    name.strip_prefix("dev.reenact.").unwrap_or(name)
+}
+
 /// The text on one line, cut to `chars` characters.
 pub(super) fn short(text: &str, chars: usize) -> String {
     let flat: String = text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();

@@ -115,6 +115,10 @@ fn a_first_conversation_works_from_an_empty_folder() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
     assert_eq!(done(folder, &["events", "list", "--json", "--run", run_id]), events);
     done(folder, &["doctor"]);
+    assert!(done(folder, &["replay", run_id]).contains("the same: "));
+    let replayed: Value = serde_json::from_str(&done(folder, &["replay", run_id, "--json"])).unwrap();
+    assert_eq!((&replayed["same"], replayed["events"].as_u64()), (&Value::Bool(true), Some(kinds.len() as u64)));
+    assert!(refused(folder, &["replay", "nobody"], 1).contains("is not in this log"));
 
     let server = Server::start(folder);
     done(folder, &["sessions", "delete", "s", "--url", &server.url]);

@@ -1,0 +1,206 @@
+//! A recorded run, decided once more.
+//!
+//! Everything that happened to a run is in its events, so each decision can be taken again: what happened is read
+//! from the event that tells of it, and what follows must be the events that were recorded. They are not when the
+//! record was changed, or when the program that recorded it decided otherwise than this one.
+
+use std::sync::Arc;
+
+use reenact_events::{
+    RunEvent, Text, Timestamp,
+    agent::AgentSpec,
+    command::Decision,
+    event::{Resolution, RunCancelled, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved},
+};
+
+use super::{
+    decide::{Context, ReconcileAnswer, RunCommand, decide},
+    evolve::{created, evolve},
+    state::RunState,
+};
+use crate::step::StepError;
+
+/// An event of a run and when it was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub event: RunEvent,
+}
+
+/// A decision that was taken again and came out the same.
+#[derive(Debug, Clone)]
+pub struct Reenacted {
+    /// What happened to the run.
+    pub command: RunCommand,
+    /// How many events followed.
+    pub events: usize,
+}
+
+/// Where a run comes out otherwise than it was recorded.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    /// Which of the run's events, from 0.
+    pub place: usize,
+    /// What happened to the run before; `None` when nothing that can happen to it leads to the recorded event.
+    pub command: Option<RunCommand>,
+    /// What was recorded there; `None` when the record ends.
+    pub recorded: Option<RunEvent>,
+    /// What follows now; `None` when nothing does.
+    pub decided: Option<RunEvent>,
+}
+
+/// What became of a re-enactment.
+#[derive(Debug, Clone, Default)]
+pub struct Reenactment {
+    /// The decisions that came out the same, oldest first.
+    pub same: Vec<Reenacted>,
+    /// The first that did not.
+    pub difference: Option<Difference>,
+}
+
+/// Takes the decisions of a run again. `recorded` is the run from its first event on, as far as it has come.
+#[must_use]
+pub fn reenact(recorded: &[Recording], agent: &Arc<AgentSpec>) -> Reenactment {
+    let mut found = Reenactment::default();
+    let Some(Recording { at, event: RunEvent::Queued(queued) }) = recorded.first() else {
+        let first = recorded.first().map(|first| first.event.clone());
+        found.difference = Some(Difference { place: 0, command: None, recorded: first, decided: None });
+        return found;
+    };
+    let (mut run, mut place) = (created(queued, *at), 1);
+    while let Some(next) = recorded.get(place) {
+        let context = Context { now: next.at, agent: agent.clone() };
+        let rest = &recorded[place..];
+        match decision(&run, rest, &context) {
+            Ok(same) => {
+                rest[..same.events].iter().for_each(|recorded| evolve(&mut run, &recorded.event, recorded.at));
+                place += same.events;
+                found.same.push(same);
+            }
+            Err(difference) => {
+                found.difference = Some(Difference { place: place + difference.place, ..*difference });
+                return found;
+            }
+        }
+    }
+    found
+}
+
+/// The decision that `rest` begins with. Several things can have happened that begin with the same event; the one
+/// that explains most is told when none explains all.
+fn decision(run: &RunState, rest: &[Recording], context: &Context) -> Result<Reenacted, Box<Difference>> {
+    let recorded = rest.first().map(|first| first.event.clone());
+    let mut nearest = Difference { place: 0, command: None, recorded, decided: None };
+    for command in what_may_have_happened(run, rest) {
+        let decided = decide(run, command.clone(), context).unwrap_or_default();
+        let same = decided.iter().zip(rest).take_while(|(decided, rest)| **decided == rest.event).count();
+        if same == decided.len() && same > 0 {
+            return Ok(Reenacted { command, events: same });
+        }
+        if nearest.command.is_none() || same > nearest.place {
+            let recorded = rest.get(same).map(|recorded| recorded.event.clone());
+            nearest = Difference { place: same, command: Some(command), recorded, decided: decided.get(same).cloned() };
+        }
+    }
+    Err(Box::new(nearest))
+}
+
+/// What can have happened to a run whose next events are these.
+fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand> {
+    let recover = || RunCommand::Recover { owed: owed(run, rest) };
+    let Some(Recording { at, event }) = rest.first() else { return Vec::new() };
+    match event {
+        RunEvent::Started(_) => {
+            let fails = rest.get(1).and_then(|next| failure(&next.event));
+            fails.into_iter().chain([RunCommand::Begin]).collect()
+        }
+        RunEvent::StepRequested(StepRequested { step, attempt, .. }) => {
+            let (step, attempt) = (*step, attempt.saturating_sub(1));
+            vec![
+                RunCommand::RetryDue { step },
+                recover(),
+                RunCommand::StartedTooLate { step, attempt },
+                RunCommand::Reconciled { step, attempt, answer: ReconcileAnswer::DidNotHappen },
+            ]
+        }
+        RunEvent::StepCompleted(completed) => returned(run, completed),
+        RunEvent::StepFailed(failed) => model_failed(failed, *at),
+        RunEvent::StepInDoubt(StepInDoubt { step, attempt, reason, .. }) => {
+            let (step, attempt, answer) = (*step, *attempt, ReconcileAnswer::Unknown(reason.clone()));
+            vec![recover(), RunCommand::Reconciled { step, attempt, answer }]
+        }
+        RunEvent::StepResolved(StepResolved { step, by, .. }) => {
+            let attempt = run.step(*step).map_or(0, |step| step.attempt);
+            let all = decisions(run, rest);
+            // Several at one moment may have come together or one by one.
+            let some = (1..=all.len()).rev().map(|count| all[..count].to_vec());
+            let resolved = some.map(|decisions| RunCommand::Resolve { decisions, by: by.clone() });
+            resolved.chain([RunCommand::StartedTooLate { step: *step, attempt }]).collect()
+        }
+        RunEvent::CancelRequested(requested) => {
+            let partial = rest.get(1).and_then(|next| partial(&next.event));
+            vec![RunCommand::Cancel { reason: requested.reason.clone(), partial }]
+        }
+        RunEvent::Failed(_) => failure(event).into_iter().chain([recover()]).collect(),
+        RunEvent::Paused(_) | RunEvent::Completed(_) => vec![recover()],
+        RunEvent::Queued(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_) => Vec::new(),
+    }
+}
+
+fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
+    let StepCompleted { step, attempt, result, duration_ms, .. } = completed.clone();
+    if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
+        return vec![RunCommand::ModelReturned { step, attempt, outcome: Ok(result), duration_ms }];
+    }
+    let happened = ReconcileAnswer::Happened(result.clone());
+    vec![
+        RunCommand::ToolReturned { step, attempt, result, duration_ms },
+        RunCommand::Reconciled { step, attempt, answer: happened },
+    ]
+}
+
+/// Whether the provider had named the pause is not recorded; the pause is.
+fn model_failed(failed: &StepFailed, at: Timestamp) -> Vec<RunCommand> {
+    let StepFailed { step, attempt, error, retry_at, usage, .. } = failed.clone();
+    let asked = retry_at.and_then(|retry_at| u64::try_from(retry_at.ms_since(at)).ok());
+    let outcome = |retry_after_ms| {
+        Err(StepError { failure: error.clone(), retryable: retry_at.is_some(), retry_after_ms, usage })
+    };
+    let returned = |outcome| RunCommand::ModelReturned { step, attempt, outcome, duration_ms: 0 };
+    vec![returned(outcome(asked)), returned(outcome(None))]
+}
+
+/// The attempts that a recovery dealt with: those of open steps that the next events of the same moment are about.
+fn owed(run: &RunState, rest: &[Recording]) -> Vec<(u32, u32)> {
+    let about = |recorded: &Recording| match &recorded.event {
+        RunEvent::StepRequested(StepRequested { step, attempt, .. }) => Some((*step, attempt.saturating_sub(1))),
+        RunEvent::StepInDoubt(StepInDoubt { step, attempt, .. }) => Some((*step, *attempt)),
+        _ => None,
+    };
+    at_once(rest).map_while(about).take_while(|(step, _)| run.step(*step).is_some()).collect()
+}
+
+fn at_once(rest: &[Recording]) -> impl Iterator<Item = &Recording> {
+    rest.iter().take_while(|recorded| rest.first().is_some_and(|first| first.at == recorded.at))
+}
+
+fn decisions(run: &RunState, rest: &[Recording]) -> Vec<Decision> {
+    let decision = |recorded: &Recording| {
+        let RunEvent::StepResolved(StepResolved { step, resolution, .. }) = &recorded.event else { return None };
+        let Some(StepCall::Tool { call_id, .. }) = run.step(*step).map(|step| &step.call) else { return None };
+        Some(Decision { tool_call_id: call_id.clone(), resolution: Resolution::clone(resolution) })
+    };
+    at_once(rest).map_while(decision).collect()
+}
+
+fn failure(event: &RunEvent) -> Option<RunCommand> {
+    let RunEvent::Failed(failed) = event else { return None };
+    Some(RunCommand::Fail(failed.error.clone()))
+}
+
+fn partial(event: &RunEvent) -> Option<Text> {
+    let RunEvent::Cancelled(RunCancelled { partial, .. }) = event else { return None };
+    partial.clone()
+}
