@@ -154,6 +154,11 @@ impl Producer {
                 Err(_) => return Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut)),
             }
         }
+        // A record counts as in flight until whoever told its delivery has come back; the commit's flush would wait
+        // for the last one in a slice of 100 ms.
+        while self.inner.in_flight_count() > 0 && Instant::now() < deadline {
+            thread::yield_now();
+        }
         failure.map_or(Ok(()), |error| Err(self.cause(error)))
     }
 

@@ -1,11 +1,15 @@
 //! Readers at positions of their own: replays, tails, and looks at the end of a partition.
 
 use std::{
+    mem::take,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use rdkafka::{
     ClientConfig, Message, Offset as At, TopicPartitionList,
     config::FromClientConfigAndContext,
@@ -27,8 +31,10 @@ use crate::{
 pub(crate) const ASK: Duration = Duration::from_secs(10);
 /// How often a reader without news looks whether anybody still listens.
 const POLL: Duration = Duration::from_millis(100);
-/// Events that were read ahead of whoever folds them.
-const AHEAD: usize = 1_024;
+/// Events that are told at once, when so many are there: waking the other side for each one costs more than reading.
+const CHUNK: usize = 256;
+/// Chunks that were read ahead of whoever folds them.
+const AHEAD: usize = 4;
 
 pub(crate) type Consuming = BaseConsumer<Plain>;
 
@@ -106,12 +112,18 @@ pub(crate) fn bounds(consumer: &Consuming, topic: &str, partition: PartitionId) 
 /// Behind the last record that this consumer may see: for one that reads what is committed, no transaction before
 /// it is open.
 pub(crate) fn end(consumer: &Consuming, topic: &str, partition: PartitionId, wait: Duration) -> KafkaResult<Offset> {
-    let asked = consumer.offsets_for_times(place(topic, partition, At::End)?, wait)?;
-    let elements = asked.elements();
-    let Some(element) = elements.first() else { return Ok(Offset(0)) };
-    element.error()?;
-    let end = element.offset().to_raw().and_then(|end| u64::try_from(end).ok());
-    Ok(Offset(end.unwrap_or_default()))
+    let ask = || {
+        let asked = consumer.offsets_for_times(place(topic, partition, At::End)?, wait)?;
+        let elements = asked.elements();
+        let Some(element) = elements.first() else { return Ok(Offset(0)) };
+        element.error()?;
+        let end = element.offset().to_raw().and_then(|end| u64::try_from(end).ok());
+        Ok(Offset(end.unwrap_or_default()))
+    };
+    ask().inspect_err(|_| {
+        // A consumer that reads nothing hears of a new leader only when it asks; the next try is told why it fails.
+        consumer.fetch_metadata(Some(topic), wait).map(drop).unwrap_or_default();
+    })
 }
 
 /// What a stream of events reads.
@@ -154,7 +166,11 @@ pub(crate) fn stream(
         }
         event => event,
     };
-    ReceiverStream::new(receiver).map(told).boxed()
+    let chunk = |read: Result<Vec<Recorded>, LogError>| match read {
+        Ok(events) => stream::iter(events.into_iter().map(Ok).collect::<Vec<_>>()),
+        Err(error) => stream::iter(vec![Err(error)]),
+    };
+    ReceiverStream::new(receiver).flat_map(chunk).map(told).boxed()
 }
 
 fn read(
@@ -162,7 +178,7 @@ fn read(
     trouble: &Trouble,
     wish: &Wish,
     holds: &dyn Fn() -> bool,
-    sender: &mpsc::Sender<Result<Recorded, LogError>>,
+    sender: &mpsc::Sender<Result<Vec<Recorded>, LogError>>,
 ) -> Result<(), LogError> {
     let Wish { topic, partition, from, last, end } = wish;
     let consumer = consumer(config, trouble)?;
@@ -179,18 +195,30 @@ fn read(
     }
     let list = place(topic, *partition, at(*from)).and_then(|list| consumer.assign(&list));
     list.map_err(|error| unavailable("a reader cannot begin", &error))?;
-    let fenced = LogError::Fenced { partition: *partition };
+    let mut chunk = Vec::new();
+    let tell = |chunk: &mut Vec<Recorded>| chunk.is_empty() || sender.blocking_send(Ok(take(chunk))).is_ok();
     while !sender.is_closed() {
-        let Some(message) = next(&consumer, topic, *partition, *from, POLL)? else {
-            if !holds() {
-                return Err(fenced);
+        let wait = if chunk.is_empty() { POLL } else { Duration::ZERO };
+        let read = next(&consumer, topic, *partition, *from, wait);
+        let event = read.and_then(|message| message.map(|message| record::event(&message)).transpose());
+        match event {
+            Ok(Some(EventRecord { recorded, .. })) => {
+                let is_last = last.is_some_and(|last| recorded.offset >= last);
+                chunk.push(recorded);
+                let is_full = is_last || chunk.len() >= CHUNK;
+                let is_heard = !is_full || tell(&mut chunk);
+                if is_last || !is_heard {
+                    return Ok(());
+                }
             }
-            continue;
-        };
-        let EventRecord { recorded, .. } = record::event(&message)?;
-        let is_last = last.is_some_and(|last| recorded.offset >= last);
-        if sender.blocking_send(Ok(recorded)).is_err() || is_last {
-            return Ok(());
+            Ok(None) if chunk.is_empty() && !holds() => return Err(LogError::Fenced { partition: *partition }),
+            Ok(None) => {
+                tell(&mut chunk);
+            }
+            Err(error) => {
+                tell(&mut chunk);
+                return Err(error);
+            }
         }
     }
     Ok(())

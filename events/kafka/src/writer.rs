@@ -119,6 +119,8 @@ struct Writer {
     chain: ChainHash,
     /// Behind the last event.
     next: Offset,
+    /// Where the next record will stand, behind the markers; `None` when that must be asked.
+    end: Option<Offset>,
     /// The command cursor that every transaction carries.
     cursor: Offset,
     known: BTreeMap<BatchId, Committed>,
@@ -134,6 +136,7 @@ impl Writer {
             term: None,
             chain: ChainHash::default(),
             next: Offset(0),
+            end: None,
             cursor: Offset(0),
             known: BTreeMap::new(),
             order: VecDeque::new(),
@@ -272,7 +275,7 @@ impl Writer {
     }
 
     fn take_id(&mut self) -> Result<(), LogError> {
-        self.producer = None;
+        (self.producer, self.end) = (None, None);
         let id = format!("{}.{}", self.common.topics.events, self.partition);
         let config = self.common.options.owner(&id);
         let (deadline, mut patience) = (Instant::now() + INIT_WAIT, INIT_TRY.0);

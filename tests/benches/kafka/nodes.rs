@@ -106,7 +106,7 @@ pub(crate) async fn take_over(brokers: &str, is_killed: bool) {
     ledger.otherwise(Reply::raw(200, "text/plain", "done").delay(Duration::from_millis(100)));
     let tool = format!(
         "\n[[tools]]\ntype = \"http\"\nname = \"put\"\nmethod = \"POST\"\nurl = \"{}\"\neffect = \"idempotent\"\n\
-         parameters = {{ type = \"object\" }}\n[limits]\nturns = 10000\ntool_calls = 10000\n",
+         parameters = {{ type = \"object\" }}\n[limits]\nturns = 1000\ntool_calls = 10000\n",
         ledger.url("/put")
     );
     let (agent, folder) = (agent_with_model(&model.base_url()) + &tool, tempfile::tempdir().expect("a folder"));

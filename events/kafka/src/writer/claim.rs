@@ -22,6 +22,8 @@ use crate::{
 
 /// Somebody else's record may still get in between looking and claiming, once or twice.
 const TRIES: u32 = 5;
+/// The claim is the first record of its transaction.
+const CLAIM: usize = 0;
 /// Commands that are put among the dead letters in one transaction.
 const LETTERS_MAX: u64 = 5_000;
 
@@ -98,22 +100,20 @@ impl Writer {
         let note = if is_over { released_note(term, offset) } else { claim_note(term, offset) };
         self.in_transaction(
             membership,
-            cursor,
-            |()| note,
+            (cursor, &note),
             |writer, producer| {
-                let place = producer.send(Outgoing {
+                let claim = producer.send(Outgoing {
                     topic: &writer.common.topics.events,
                     partition: Some(number(writer.partition)),
                     key: Some(event.key.record_key().as_bytes()),
                     value: Some(event.data.as_bytes()),
                     headers: Some(record::event_headers(&writer.source(), &event, term, BatchId(nonce), chain, cursor)),
                 });
-                let place = place.map_err(|error| Failed::at(Stage::Produce, &error))?;
+                claim.map_err(|error| Failed::at(Stage::Produce, &error))?;
                 writer.put_owner(producer, term, node)?;
-                writer.put_letters(producer, &letters)?;
-                producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
-                writer.check_claim(producer, place, term, at)
+                writer.put_letters(producer, &letters)
             },
+            |writer, producer| writer.check_claim(producer, term, at),
         )?;
         self.confirm(offset)?;
         (self.next, self.chain, self.cursor) = (offset.next(), chain, cursor);
@@ -122,12 +122,12 @@ impl Writer {
     }
 
     /// Whether the claim stands where it says, and was written by a clock that the others can trust.
-    fn check_claim(&self, producer: &Producer, place: usize, term: Term, at: Timestamp) -> Result<(), Failed> {
-        let (options, taken_at_ms) = (&self.common.options, producer.taken_at_ms(place).unwrap_or_default());
+    fn check_claim(&self, producer: &Producer, term: Term, at: Timestamp) -> Result<(), Failed> {
+        let (options, taken_at_ms) = (&self.common.options, producer.taken_at_ms(CLAIM).unwrap_or_default());
         if let Some(fault) = clock_fault(at, taken_at_ms, options.clock.now(), options.clock_skew_max_ms) {
             return Err(Failed::with(Action::Denied, fault));
         }
-        match producer.offset(place) {
+        match producer.offset(CLAIM) {
             Some(offset) if offset == term.0 => Ok(()),
             offset => Err(Failed::with(
                 Action::AbortAndResend,
@@ -192,7 +192,7 @@ impl Writer {
             return;
         }
         let (cursor, last) = (self.cursor, self.last());
-        let told = self.in_transaction(&membership, cursor, |()| released_note(term, last), |_, _| Ok(()));
+        let told = self.in_transaction(&membership, (cursor, &released_note(term, last)), |_, _| Ok(()), |_, _| Ok(()));
         if let Err(failed) = told {
             tracing::warn!(partition = self.partition.0, reason = failed.reason, "the next owner was not told");
         }

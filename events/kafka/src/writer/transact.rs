@@ -45,52 +45,77 @@ impl Failed {
 
 impl Writer {
     /// Writes the batch in one transaction under this membership.
+    ///
+    /// Nobody else appends, so it is known beforehand where the events will stand. So the records, the answers that
+    /// name those places and the cursor travel together; if the events come to stand elsewhere, all is aborted.
     pub(super) fn transact(&mut self, membership: &Membership, term: Term, batch: &Batch) -> Result<Committed, Failed> {
         let cursor = batch.next_command.map_or(self.cursor, |next| self.cursor.max(next));
-        let before = self.last();
-        let note =
-            |committed: &Committed| batch_note(term, batch.id, committed.offsets.last().copied().unwrap_or(before));
-        let committed = self
-            .in_transaction(membership, cursor, note, |writer, producer| writer.put(producer, term, batch, cursor))?;
-        if let Some(last) = committed.offsets.last() {
-            self.confirm(*last)?;
+        let planned = self.planned(term, batch)?;
+        let last = planned.offsets.last().copied();
+        let note = batch_note(term, batch.id, last.unwrap_or(self.last()));
+        self.in_transaction(
+            membership,
+            (cursor, &note),
+            |writer, producer| writer.put(producer, term, batch, (cursor, &planned)),
+            |writer, producer| writer.check_places(producer, &planned),
+        )?;
+        if let Some(last) = last {
+            self.confirm(last)?;
         }
-        Ok(committed)
+        Ok(planned)
     }
 
-    /// Runs `put` between begin and commit; whatever fails, the producer is fit for the next one or gone.
-    pub(super) fn in_transaction<T>(
+    /// Where the events of the batch will stand.
+    fn planned(&mut self, term: Term, batch: &Batch) -> Result<Committed, Failed> {
+        let mut planned = Committed { offsets: Vec::new(), chain: Vec::new() };
+        let mut place = if batch.events.is_empty() { self.next } else { self.end()? };
+        let mut chain = self.chain;
+        for event in &batch.events {
+            chain = chain.link(event, term);
+            planned.chain.push(chain);
+            planned.offsets.push(place);
+            place = place.next();
+        }
+        Ok(planned)
+    }
+
+    /// Runs `put` between begin and commit, and `check` once everything has arrived; whatever fails, the producer is
+    /// fit for the next transaction or gone.
+    pub(super) fn in_transaction(
         &mut self,
         membership: &Membership,
-        cursor: Offset,
-        note: impl FnOnce(&T) -> String,
-        put: impl FnOnce(&Self, &mut Producer) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+        (cursor, note): (Offset, &str),
+        put: impl FnOnce(&Self, &mut Producer) -> Result<(), Failed>,
+        check: impl FnOnce(&Self, &Producer) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
         let Some(mut producer) = self.producer.take() else {
             return Err(Failed::with(Action::AbortAndResend, "there is no producer".to_owned()));
         };
         producer.begin().map_err(|error| Failed::at(Stage::Produce, &error))?;
         let deadline = Instant::now() + TRANSACTION_TIME;
-        let put = put(self, &mut producer).and_then(|value| {
-            let offsets = self.offsets(cursor, &note(&value))?;
-            let slow = send_offsets(&mut producer, &offsets, membership, deadline)?;
-            Ok((value, slow))
+        let put = put(self, &mut producer).and_then(|()| {
+            let offsets = self.offsets(cursor, note)?;
+            let sent = send_offsets(&mut producer, &offsets, membership, deadline);
+            let arrived = producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error));
+            let slow = both(arrived, sent)?;
+            check(self, &producer)?;
+            Ok(slow)
         });
-        let (value, slow) = match put {
-            Ok(put) => put,
+        let slow = match put {
+            Ok(slow) => slow,
             Err(failed) => {
-                self.producer = aborted(producer, &failed);
+                self.producer = self.aborted(producer, &failed);
                 return Err(failed);
             }
         };
         match commit(&producer) {
             Ok(late) => {
                 self.producer = (!slow && !late).then_some(producer);
-                Ok(value)
+                Ok(())
             }
             Err(failed) => {
                 if failed.action == Action::AbortAndResend {
-                    self.producer = aborted(producer, &failed);
+                    self.producer = self.aborted(producer, &failed);
                 }
                 Err(failed)
             }
@@ -106,36 +131,46 @@ impl Writer {
         Ok(list)
     }
 
-    fn put(&self, producer: &mut Producer, term: Term, batch: &Batch, cursor: Offset) -> Result<Committed, Failed> {
-        let mut committed = Committed { offsets: Vec::new(), chain: Vec::new() };
-        let (source, mut chain) = (self.source(), self.chain);
-        for (place, event) in batch.events.iter().enumerate() {
-            chain = chain.link(event, term);
-            committed.chain.push(chain);
+    fn put(
+        &self,
+        producer: &mut Producer,
+        term: Term,
+        batch: &Batch,
+        (cursor, planned): (Offset, &Committed),
+    ) -> Result<(), Failed> {
+        let source = self.source();
+        for (place, (event, chain)) in batch.events.iter().zip(&planned.chain).enumerate() {
             let sent = producer.send(Outgoing {
                 topic: &self.common.topics.events,
                 partition: Some(number(self.partition)),
                 key: Some(event.key.record_key().as_bytes()),
                 value: Some(event.data.as_bytes()),
-                headers: Some(record::event_headers(&source, event, term, batch.id, chain, cursor)),
+                headers: Some(record::event_headers(&source, event, term, batch.id, *chain, cursor)),
             });
             sent.map_err(|error| Failed { event: Some(place), ..Failed::at(Stage::Produce, &error) })?;
         }
         self.put_commands(producer, batch)?;
-        producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))?;
-        for place in 0..batch.events.len() {
-            let offset = producer.offset(place).map(Offset);
-            let unplaced = || Failed::with(Action::AbortAndResend, "a delivered event has no offset".to_owned());
-            let offset = offset.ok_or_else(unplaced)?;
-            if offset < self.next {
-                let (topic, next) = (&self.common.topics.events, self.next);
-                let what = format!("an event went to {offset}, behind {next}: topic `{topic}` is another one now");
-                return Err(Failed::with(Action::Fenced, what));
+        self.put_answers(producer, batch, planned)
+    }
+
+    /// Whether the events stand where it was planned.
+    fn check_places(&self, producer: &Producer, planned: &Committed) -> Result<(), Failed> {
+        let topic = &self.common.topics.events;
+        for (place, planned) in planned.offsets.iter().enumerate() {
+            match producer.offset(place).map(Offset) {
+                Some(offset) if offset == *planned => {}
+                Some(offset) if offset < self.next => {
+                    let next = self.next;
+                    let what = format!("an event went to {offset}, behind {next}: topic `{topic}` is another one now");
+                    return Err(Failed::with(Action::Fenced, what));
+                }
+                offset => {
+                    let what = format!("an event of topic `{topic}` stands at {offset:?} and not at {planned}");
+                    return Err(Failed::with(Action::AbortAndResend, what));
+                }
             }
-            committed.offsets.push(offset);
         }
-        self.put_answers(producer, batch, &committed)?;
-        Ok(committed)
+        Ok(())
     }
 
     /// The last event. Every owner has written its claim.
@@ -179,10 +214,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Answers tell where the events stand, so they follow them.
-    fn put_answers(&self, producer: &mut Producer, batch: &Batch, committed: &Committed) -> Result<(), Failed> {
+    /// Answers tell where the events will stand.
+    fn put_answers(&self, producer: &mut Producer, batch: &Batch, planned: &Committed) -> Result<(), Failed> {
         for answer in &batch.answers {
-            let placed = answer.placed(self.common.log_id, self.partition, committed);
+            let placed = answer.placed(self.common.log_id, self.partition, planned);
             let unwritable =
                 |error| Failed::with(Action::AbortAndReject, format!("an answer cannot be written: {error}"));
             let value = serde_json::to_vec(&placed).map_err(unwritable)?;
@@ -195,7 +230,37 @@ impl Writer {
             });
             sent.map_err(|error| Failed::at(Stage::Produce, &error))?;
         }
-        producer.drain().map_err(|error| Failed::at(Stage::Deliver, &error))
+        Ok(())
+    }
+
+    /// Ends a transaction that failed: the producer, if it is fit for another one.
+    pub(super) fn aborted(&mut self, mut producer: Producer, failed: &Failed) -> Option<Producer> {
+        self.end = None;
+        if failed.action == Action::Fenced || producer.is_stuck() {
+            return None;
+        }
+        // An abort while a record is on its way can end fatally (librdkafka #4849); its outcome does not matter.
+        producer.drain().unwrap_or_default();
+        match producer.abort() {
+            Ok(()) => (!failed.poisoned).then_some(producer),
+            Err(error) => {
+                tracing::debug!(%error, "a transaction could not be aborted: its producer is replaced");
+                None
+            }
+        }
+    }
+}
+
+/// Of two failures, the one that says more.
+fn both<T>(first: Result<(), Failed>, second: Result<T, Failed>) -> Result<T, Failed> {
+    match (first, second) {
+        (Ok(()), second) => second,
+        (Err(first), Ok(_)) => Err(first),
+        (Err(first), Err(second)) => {
+            let poisoned = first.poisoned || second.poisoned;
+            let told = if first.action == Action::AbortAndResend { second } else { first };
+            Err(Failed { poisoned, ..told })
+        }
     }
 }
 
@@ -230,20 +295,4 @@ fn commit(producer: &Producer) -> Result<bool, Failed> {
         late = true;
     }
     Ok(late)
-}
-
-/// Ends a transaction that failed: the producer, if it is fit for another one.
-pub(super) fn aborted(mut producer: Producer, failed: &Failed) -> Option<Producer> {
-    if failed.action == Action::Fenced || producer.is_stuck() {
-        return None;
-    }
-    // An abort while a record is on its way can end fatally (librdkafka #4849); its outcome does not matter.
-    producer.drain().unwrap_or_default();
-    match producer.abort() {
-        Ok(()) => (!failed.poisoned).then_some(producer),
-        Err(error) => {
-            tracing::debug!(%error, "a transaction could not be aborted: its producer is replaced");
-            None
-        }
-    }
 }

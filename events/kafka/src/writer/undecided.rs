@@ -38,23 +38,44 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_
 impl Writer {
     /// Waits until an event whose transaction was said to be committed can be read.
     pub(super) fn confirm(&mut self, last: Offset) -> Result<(), Failed> {
+        match self.decided_behind(last) {
+            Ok(end) => {
+                self.end = Some(end);
+                Ok(())
+            }
+            Err(reason) => {
+                self.producer = None;
+                let what = "the transaction was said to be committed, but its last event";
+                Err(Failed::with(Action::Unknown, format!("{what} {reason}")))
+            }
+        }
+    }
+
+    /// Where the next event will stand. When something hangs, whoever takes the id anew ends it.
+    pub(super) fn end(&mut self) -> Result<Offset, Failed> {
+        let end = self.end.take().map_or_else(|| self.settled_end(), Ok);
+        end.map_err(|error| {
+            self.producer = None;
+            Failed::with(Action::AbortAndResend, error.to_string())
+        })
+    }
+
+    /// The end of what is decided, once it is behind this record.
+    fn decided_behind(&self, last: Offset) -> Result<Offset, String> {
         let (topic, deadline) = (&self.common.topics.events, Instant::now() + MARKER_WAIT);
         let mut pause = PAUSE.0;
         loop {
             let end = reader::end(&self.common.observer, topic, self.partition, END_WAIT);
-            if end.as_ref().is_ok_and(|end| *end > last) {
-                return Ok(());
+            match end {
+                Ok(end) if end > last => return Ok(end),
+                end if Instant::now() > deadline => {
+                    let waited = MARKER_WAIT.as_secs();
+                    return Err(format!(
+                        "at offset {last} of topic `{topic}` cannot be read after {waited} s ({end:?})"
+                    ));
+                }
+                _ => thread::sleep(pause),
             }
-            if Instant::now() > deadline {
-                self.producer = None;
-                let reason = format!(
-                    "the transaction was said to be committed, but its event at offset {last} of topic `{topic}` \
-                     cannot be read after {} s ({end:?})",
-                    MARKER_WAIT.as_secs()
-                );
-                return Err(Failed::with(Action::Unknown, reason));
-            }
-            thread::sleep(pause);
             pause = (2 * pause).min(PAUSE.1);
         }
     }
@@ -64,41 +85,56 @@ impl Writer {
         if !self.is_undecided()? {
             return Ok(());
         }
-        let (partition, unavailable) =
-            (self.partition, |reason: String| LogError::Unavailable { reason: reason.into() });
+        let partition = self.partition;
         tracing::warn!(%partition, "a transaction was left undecided by the brokers: it is aborted");
         let Some(mut producer) = self.producer.take() else { return Ok(()) };
         let failed = self.put_nothing(&mut producer).err();
-        let failed = failed.unwrap_or_else(|| Failed::with(Action::AbortAndResend, String::new()));
-        self.producer = transact::aborted(producer, &failed);
+        let failed = failed.unwrap_or_else(|| Failed::with(Action::AbortAndResend, "it is meant to be".to_owned()));
+        self.producer = self.aborted(producer, &failed);
         if failed.action == Action::Fenced {
             return Err(LogError::Fenced { partition });
         }
-        let deadline = Instant::now() + MARKER_WAIT;
-        while self.is_undecided()? {
-            if Instant::now() > deadline {
-                let topic = &self.common.topics.events;
-                return Err(unavailable(format!(
-                    "partition {partition} of topic `{topic}` holds a transaction that is neither committed nor \
-                     aborted {}(`kafka-transactions.sh find-hanging` shows whose it is)",
-                    failed.reason
-                )));
+        tracing::debug!(%partition, reason = failed.reason, "the transaction that ends it was aborted");
+        self.settled_end().map(drop)
+    }
+
+    /// The end of the partition, once everything in it is decided.
+    fn settled_end(&self) -> Result<Offset, LogError> {
+        let (all, deadline) = (self.seeing_all()?, Instant::now() + MARKER_WAIT);
+        loop {
+            let (decided, written) = self.ends(&all)?;
+            if decided >= written {
+                return Ok(decided.max(self.next));
             }
-            thread::sleep(PAUSE.1);
+            if Instant::now() > deadline {
+                let (topic, partition) = (&self.common.topics.events, self.partition);
+                let reason = format!(
+                    "partition {partition} of topic `{topic}` holds a transaction that is neither committed nor \
+                     aborted (`kafka-transactions.sh find-hanging` shows whose it is)"
+                );
+                return Err(LogError::Unavailable { reason: reason.into() });
+            }
+            thread::sleep(PAUSE.1 / 10);
         }
-        Ok(())
     }
 
     /// Whether something in the partition, or the group's cursor, is neither committed nor aborted.
     fn is_undecided(&self) -> Result<bool, LogError> {
-        let (common, partition) = (&self.common, self.partition);
-        let topic = &common.topics.events;
-        let all = reader::consumer(&common.options.undecided(), &common.trouble)?;
+        let (decided, written) = self.ends(&self.seeing_all()?)?;
+        Ok(decided < written || self.is_cursor_undecided(&self.inspector()?))
+    }
+
+    fn seeing_all(&self) -> Result<Consuming, LogError> {
+        reader::consumer(&self.common.options.undecided(), &self.common.trouble)
+    }
+
+    /// Where what is decided ends, and where what is written does. Only who reads everything sees the latter.
+    fn ends(&self, all: &Consuming) -> Result<(Offset, Offset), LogError> {
+        let topic = &self.common.topics.events;
         let failed = |error: KafkaError| reader::unavailable(&format!("topic `{topic}` cannot be asked"), &error);
-        let written = reader::patiently(|| reader::end(&all, topic, partition, END_WAIT)).map_err(failed)?;
-        let inspector = self.inspector()?;
-        let decided = reader::patiently(|| reader::end(&inspector, topic, partition, END_WAIT)).map_err(failed)?;
-        Ok(decided < written || self.is_cursor_undecided(&inspector))
+        let end = |consumer| reader::patiently(|| reader::end(consumer, topic, self.partition, END_WAIT));
+        let written = end(all).map_err(failed)?;
+        Ok((end(&self.common.observer).map_err(failed)?, written))
     }
 
     fn is_cursor_undecided(&self, inspector: &Consuming) -> bool {
