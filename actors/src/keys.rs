@@ -11,7 +11,7 @@ use reenact_events::{CommandId, RunId, SessionId, StreamKey};
 /// another shape is discarded and folded again.
 pub const SHAPES: &[&str] = &[
     "head:1",
-    "session:3",
+    "session:4",
     "place:1",
     "origin:1",
     "open:2",

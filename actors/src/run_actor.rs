@@ -4,6 +4,8 @@
 //! this actor, and report the attempt they belong to. A panic here or in an effect ends the actor; its
 //! session restarts it from state.
 
+mod slot;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -89,7 +91,14 @@ pub struct RunWork {
     /// The wait for an owner that was replaced: whatever else happens meanwhile, it ends with a recovery.
     recovery: Option<Running>,
     timeout: Option<Running>,
+    /// Steps whose wait is over, while the run has no slot.
+    due: Vec<u32>,
     handled: u64,
+}
+
+/// What is said of a run that was decided about: one that only waits for a slot is not paused for who decided.
+fn told_status(run: &RunState) -> RunStatus {
+    if run.may_continue() { RunStatus::Pending } else { run.progress.status }
 }
 
 /// A task that ends with the actor.
@@ -112,10 +121,7 @@ impl Actor for RunActor {
     async fn pre_start(&self, myself: ActorRef<RunMessage>, seed: RunSeed) -> Result<RunWork, ActorProcessingErr> {
         let RunSeed { partition, session, run_id, entry } = seed;
         let run = partition.states.run(&run_id)?.ok_or_else(|| format!("run `{run_id}` is not in the state store"))?;
-        let version = &run.origin.agent_version;
-        let agent = partition.states.agent(version)?.ok_or_else(|| {
-            format!("version `{version}` of agent `{}` is not in the state store", run.origin.agent_id)
-        })?;
+        let agent = partition.agent(&run)?;
         let mut work = RunWork {
             partition,
             session,
@@ -125,9 +131,11 @@ impl Actor for RunActor {
             effects: BTreeMap::new(),
             recovery: None,
             timeout: None,
+            due: Vec::new(),
             handled: 0,
         };
         work.enter(entry)?;
+        work.settle_slot()?;
         Ok(work)
     }
 
@@ -146,12 +154,14 @@ impl Actor for RunActor {
             }
             RunMessage::Begin => {
                 work.handled += 1;
-                work.act(RunCommand::Begin).await?;
+                work.begin().await?;
             }
+            RunMessage::Do(RunCommand::Begin) => work.begin().await?,
+            RunMessage::Do(RunCommand::RetryDue { step }) => work.retry_due(step).await?,
             RunMessage::Do(command) => work.act(command).await?,
             RunMessage::Panicked(what) => return Err(what.into()),
         }
-        Ok(())
+        work.settle_slot()
     }
 }
 
@@ -284,7 +294,7 @@ impl RunWork {
     fn told(&self, events: &[RunEvent], at: Timestamp) -> Told {
         let mut after = (*self.run).clone();
         events.iter().for_each(|event| evolve(&mut after, event, at));
-        let run = Some((after.id().clone(), after.progress.status));
+        let run = Some((after.id().clone(), told_status(&after)));
         Told { duplicate: false, session_id: self.run.origin.session_id.clone(), run }
     }
 
@@ -294,7 +304,7 @@ impl RunWork {
             run_id: Some(self.run.id().clone()),
             partition: self.partition.lease.partition,
             offset: receipt.offset,
-            status: Some(self.run.progress.status),
+            status: Some(told_status(&self.run)),
         }
     }
 
@@ -369,6 +379,9 @@ impl RunWork {
             self.timeout = None;
         }
         self.set_timeout();
+        if self.run.may_continue() {
+            self.ask_for_a_slot()?;
+        }
         if status != before {
             let changed = SessionMessage::RunChanged { run_id: self.run.id().clone(), status, handled: self.handled };
             self.session.cast(changed).map_err(|error| error.to_string())?;

@@ -29,6 +29,9 @@ pub struct AgentSpec {
     pub history_runs: u32,
     /// What bounds a run.
     pub limits: Limits,
+    /// How its runs wait.
+    #[serde(default, skip_serializing_if = "QueueSpec::is_usual")]
+    pub queue: QueueSpec,
 }
 
 impl AgentSpec {
@@ -124,4 +127,29 @@ pub struct Limits {
     pub turns: u32,
     /// Seconds from start to end.
     pub timeout_s: u32,
+}
+
+/// How an agent's runs wait for their turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueSpec {
+    /// From 0 to 100; runs of a higher one come first.
+    pub priority: u32,
+    /// While one of its runs is paused, no later run of that session begins.
+    pub paused_holds_session: bool,
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self { priority: 50, paused_holds_session: false }
+    }
+}
+
+impl QueueSpec {
+    /// Whether it is what an agent has that says nothing: then it is not stored, so that the agents of before keep
+    /// their versions.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }

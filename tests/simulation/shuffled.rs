@@ -126,7 +126,8 @@ impl Shuffle {
             Some(StepCall::Tool { call_id, .. }) => call_id.clone(),
             _ => "no call".into(),
         };
-        RunCommand::Resolve { decisions: vec![Decision { tool_call_id, resolution: self.resolution() }], by: None }
+        let decisions = vec![Decision { tool_call_id, resolution: self.resolution() }];
+        RunCommand::Resolve { decisions, by: None, has_slot: self.dice.hits(500) }
     }
 
     fn resolution(&self) -> Resolution {
@@ -192,6 +193,9 @@ impl Shuffle {
                     _ => self.outcome(at, step.attempt, model),
                 };
                 self.command(command)?;
+            }
+            if self.run.may_continue() {
+                self.command(RunCommand::Begin)?;
             }
             if self.run.progress.status == RunStatus::Running && self.dice.hits(100) {
                 self.command(self.recover())?;

@@ -146,6 +146,22 @@ impl RunState {
         (0..).zip(&self.steps).filter(|(_, step)| !step.state.is_settled())
     }
 
+    /// Whether all that it waits for is a moment: a provider has asked for patience.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        let is_at_work = |step: &Step| matches!(step.state, StepState::Requested | StepState::RetryAllowed);
+        let waits = |step: &Step| matches!(step.state, StepState::Waiting { .. });
+        self.progress.status == RunStatus::Running
+            && self.open_steps().any(|(_, step)| waits(step))
+            && !self.open_steps().any(|(_, step)| is_at_work(step))
+    }
+
+    /// Whether it is paused and nothing is left to decide: it goes on as soon as there is a slot.
+    #[must_use]
+    pub fn may_continue(&self) -> bool {
+        self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| step.state != StepState::InDoubt)
+    }
+
     /// The step whose attempt has just this number and no outcome yet; anything else is a late result.
     #[must_use]
     pub fn awaits(&self, step: u32, attempt: u32) -> Option<&Arc<Step>> {

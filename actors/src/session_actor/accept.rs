@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::SessionWork;
 use crate::{
+    admission::Ticket,
     answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
     partition::{Proposal, Submission},
@@ -48,9 +49,12 @@ impl SessionWork {
             return Ok(Err(Refusal::AgentNotFound.into()));
         };
         let session = partition.states.session(self.id())?;
-        let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
+        let owner = user_id.clone().or_else(|| session.user_id.clone());
+        let ticket = Ticket::of(self.id(), owner.as_ref(), &agent, partition.shared.now());
+        let is_free = session.is_free() && !self.is_held(&session)?;
+        let begins = is_free && partition.shared.admission().try_begin(number, &run_id, &ticket);
         if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
-            let limit = partition.shared.settings.queue_depth_max;
+            let limit = partition.shared.settings.bounds.waiting;
             return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
         }
         let version = agent.version();
@@ -76,7 +80,7 @@ impl SessionWork {
                 if begins {
                     self.spawn(run_id, Entry::Begun).await?;
                 } else {
-                    self.stand_in_line_if_free()?;
+                    self.line_up()?;
                 }
                 Ok(Ok(self.accepted(receipt, Some(run))))
             }

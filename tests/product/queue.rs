@@ -1,0 +1,117 @@
+//! Who works when not everybody can: users take turns, and who only waits keeps nobody else from working.
+
+use reenact_tests::stub::{LedgerStub, ModelRequest, ModelStub, Reply};
+
+use crate::support::{Product, agent_with_model};
+
+fn message(request: &ModelRequest) -> String {
+    request.messages().last().and_then(|last| last["content"].as_str()).unwrap_or_default().to_owned()
+}
+
+async fn begin_as(product: &Product, user: &str, session: &str, message: &str) -> String {
+    let fields =
+        [("message", message), ("session_id", session), ("user_id", user), ("background", "true"), ("stream", "false")];
+    let ticket = product.post("/agents/a/runs", &fields).await.expect(202).json();
+    ticket["run_id"].as_str().expect("a ticket names its run").to_owned()
+}
+
+/// A model that never answers the message `hold`.
+async fn holding_model() -> ModelStub {
+    let model = ModelStub::start().await;
+    model.rule(|request| (message(request) == "hold").then(|| Reply::default().hang()));
+    model.otherwise(Reply::text("done"));
+    model
+}
+
+#[tokio::test]
+async fn one_users_many_runs_do_not_delay_anothers_one() {
+    let model = holding_model().await;
+    let product = Product::new().agent("a", &agent_with_model(&model.base_url()));
+    let product = product.set("REENACT_MAX_CONCURRENCY", 1).started().await;
+    let hold = begin_as(&product, "holder", "hold", "hold").await;
+    model.wait_for(1).await;
+    let mut runs = Vec::new();
+    for number in 0..10 {
+        runs.push(begin_as(&product, "many", &format!("many {number}"), &format!("many {number}")).await);
+    }
+    runs.push(begin_as(&product, "one", "one", "one").await);
+    product.post(&format!("/agents/a/runs/{hold}/cancel"), &[]).await.expect(200);
+    for run in &runs {
+        assert_eq!(product.settled(run).await["status"], "COMPLETED");
+    }
+    let asked: Vec<_> = model.requests().iter().map(message).collect();
+    let expected = ["hold", "many 0", "one"].into_iter().map(str::to_owned);
+    let rest = (1..10).map(|number| format!("many {number}"));
+    assert_eq!(asked, expected.chain(rest).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_user_has_no_more_slots_than_a_user_may_have() {
+    let model = holding_model().await;
+    let product = Product::new().agent("a", &agent_with_model(&model.base_url()));
+    let product = product.set("REENACT_MAX_USER_CONCURRENCY", 1).started().await;
+    let hold = begin_as(&product, "u", "hold", "hold").await;
+    let waits = begin_as(&product, "u", "other", "waits").await;
+    let another = begin_as(&product, "v", "v", "another").await;
+    assert_eq!(product.settled(&another).await["status"], "COMPLETED");
+    assert_eq!(product.get(&format!("/runs/{waits}")).await.json()["status"], "PENDING");
+    product.post(&format!("/agents/a/runs/{hold}/cancel"), &[]).await.expect(200);
+    assert_eq!(product.settled(&waits).await["status"], "COMPLETED");
+}
+
+#[tokio::test]
+async fn a_run_whose_provider_asks_for_patience_has_no_slot_until_it_is_due() {
+    let model = ModelStub::start().await;
+    model.push(Reply::raw(429, "text/plain", "slow down").header("retry-after", "500"));
+    model.otherwise(Reply::text("done"));
+    let agent = agent_with_model(&model.base_url()).replace("retries = 0", "retries = 1");
+    let mut product = Product::new().agent("a", &agent).set("REENACT_MAX_CONCURRENCY", 1).started().await;
+    let patient = product.begin("a", "patient", "first").await;
+    model.wait_for(1).await;
+    assert_eq!(product.turn("a", "other", "second").await["status"], "COMPLETED");
+    product.crash().await;
+    assert_eq!(product.turn("a", "other", "third").await["status"], "COMPLETED");
+    assert_eq!(product.get(&format!("/runs/{patient}")).await.json()["status"], "RUNNING");
+
+    model.push(Reply::raw(429, "text/plain", "slow down").header("retry-after", "1"));
+    let short = product.begin("a", "short", "fourth").await;
+    assert_eq!(product.settled(&short).await["status"], "COMPLETED");
+    let asked: Vec<_> = model.requests().iter().map(message).collect();
+    assert_eq!(asked, ["first", "second", "third", "fourth", "fourth"]);
+}
+
+#[tokio::test]
+async fn a_paused_run_lets_its_session_go_on_unless_its_agent_says_otherwise() {
+    let (model, tool) = (ModelStub::start().await, LedgerStub::start().await);
+    model.rule(|request| {
+        let last = message(request);
+        (last == "pay").then(|| Reply::calls(&[("c", "pay", "{}")]))
+    });
+    model.otherwise(Reply::text("done"));
+    tool.otherwise(Reply::default().hang());
+    let pays = format!(
+        "{}[[tools]]\ntype = \"http\"\nname = \"pay\"\ndescription = \"Pays.\"\nmethod = \"POST\"\nurl = \"{}\"\n\
+         parameters = {{ type = \"object\" }}\n",
+        agent_with_model(&model.base_url()),
+        tool.url("/pay")
+    );
+    let holds = format!("{pays}[queue]\npaused_holds_session = true\n");
+    let mut product = Product::new().agent("a", &pays).agent("holds", &holds).started().await;
+    let mut paused = Vec::new();
+    for agent in ["a", "holds"] {
+        paused.push(product.begin(agent, agent, "pay").await);
+    }
+    tool.wait_for(2).await;
+    product.crash().await;
+    for run in &paused {
+        assert_eq!(product.settled(run).await["status"], "PAUSED");
+    }
+    let held = product.begin("holds", "holds", "next").await;
+    assert_eq!(product.turn("a", "a", "next").await["status"], "COMPLETED");
+    assert_eq!(product.get(&format!("/runs/{held}")).await.json()["status"], "PENDING");
+    let tools = r#"[{"tool_call_id": "c", "result": "paid"}]"#;
+    let path = format!("/agents/holds/runs/{}/continue", paused[1]);
+    let output = product.post(&path, &[("tools", tools), ("stream", "false")]).await.expect(200).json();
+    assert_eq!(output["status"], "COMPLETED");
+    assert_eq!(product.settled(&held).await["status"], "COMPLETED");
+}
