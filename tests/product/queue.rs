@@ -115,3 +115,37 @@ async fn a_paused_run_lets_its_session_go_on_unless_its_agent_says_otherwise() {
     assert_eq!(output["status"], "COMPLETED");
     assert_eq!(product.settled(&held).await["status"], "COMPLETED");
 }
+
+#[tokio::test]
+async fn the_queue_tells_what_runs_what_waits_and_what_became_of_it() {
+    let model = holding_model().await;
+    let product = Product::new().agent("a", &agent_with_model(&model.base_url()));
+    let mut product = product.set("REENACT_MAX_CONCURRENCY", 1).started().await;
+    let hold = begin_as(&product, "u", "hold", "hold").await;
+    let waits = begin_as(&product, "v", "waits", "waits").await;
+    model.wait_for(1).await;
+    // A slot whose holder died is not counted beside the one that its run has now.
+    product.crash().await;
+    let stats = product.get("/queue/stats").await.expect(200).json();
+    assert_eq!(stats["counts"], serde_json::json!({"queued": 1, "running": 1}));
+    assert_eq!(stats["slots_taken"], 1);
+    assert!(stats["oldest_queued_age_seconds"].is_u64(), "{stats}");
+    let queued = product.get("/queue/jobs?status=queued").await.expect(200).json();
+    assert_eq!(queued["meta"]["total_count"], 1);
+    let job = &queued["data"][0];
+    assert_eq!((&job["id"], &job["component_id"], &job["attempt"]), (&waits.as_str().into(), &"a".into(), &0.into()));
+    assert_eq!(job["payload"]["input"], "waits");
+    assert_eq!(product.get(&format!("/queue/jobs/{waits}?user_id=u")).await.status, 404);
+
+    product.post(&format!("/agents/a/runs/{hold}/cancel"), &[]).await.expect(200);
+    product.settled(&waits).await;
+    let stats = product.get("/queue/stats").await.expect(200).json();
+    assert_eq!(stats["counts"], serde_json::json!({"cancelled": 1, "completed": 1}));
+    assert!(stats["oldest_queued_age_seconds"].is_null(), "{stats}");
+    let all = product.get("/queue/jobs?status=cancelled&status=completed&sort_order=asc").await.expect(200).json();
+    assert_eq!((&all["data"][0]["id"], &all["data"][1]["id"]), (&hold.as_str().into(), &waits.as_str().into()));
+    assert!(all["data"][1]["completed_at"].is_u64(), "{all}");
+    for wrong in ["status=PENDING", "sort_by=user_id", "sort_order=up", "page=0"] {
+        product.get(&format!("/queue/jobs?{wrong}")).await.expect(422);
+    }
+}

@@ -197,9 +197,6 @@ impl Shuffle {
             if self.run.may_continue() {
                 self.command(RunCommand::Begin)?;
             }
-            if self.run.progress.status == RunStatus::Running && self.dice.hits(100) {
-                self.command(self.recover())?;
-            }
         }
         Err(format!("a shuffled run does not end: {:?}", self.run.progress))
     }
