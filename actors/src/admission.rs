@@ -109,7 +109,8 @@ impl Admission {
     /// # Errors
     /// How many wait, when that is as many as may.
     pub fn try_wait(&mut self, partition: PartitionId, run: &RunId) -> Result<(), usize> {
-        if is_full(self.waiting.len(), self.bounds.waiting) {
+        let is_there = self.waiting.contains(&(partition, run.clone()));
+        if !is_there && is_full(self.waiting.len(), self.bounds.waiting) {
             return Err(self.waiting.len());
         }
         self.found_waiting(partition, run);

@@ -4,6 +4,7 @@
 //! other. Its own state is what the partition folded; it keeps only who is at work.
 
 mod accept;
+mod busy;
 mod line;
 mod runs;
 

@@ -137,11 +137,35 @@ pub struct QueueSpec {
     pub priority: u32,
     /// While one of its runs is paused, no later run of that session begins.
     pub paused_holds_session: bool,
+    /// What a message does whose session has a run that works or waits.
+    #[serde(skip_serializing_if = "WhenBusy::is_usual")]
+    pub when_busy: WhenBusy,
+}
+
+/// See [`QueueSpec::when_busy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// Its run waits for those before it.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+    /// It cancels the run at work first.
+    Interrupt,
+    /// Its run works beside the others.
+    Parallel,
+}
+
+impl WhenBusy {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for QueueSpec {
     fn default() -> Self {
-        Self { priority: 50, paused_holds_session: false }
+        Self { priority: 50, paused_holds_session: false, when_busy: WhenBusy::Queue }
     }
 }
 

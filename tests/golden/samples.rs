@@ -4,7 +4,7 @@
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
+    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
     event::{
         CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
@@ -118,7 +118,11 @@ fn bare_agent() -> AgentSpec {
 }
 
 fn queued_agent() -> AgentSpec {
-    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true }, ..bare_agent() }
+    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true, ..QueueSpec::default() }, ..bare_agent() }
+}
+
+fn rejecting_agent() -> AgentSpec {
+    AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -163,6 +167,7 @@ fn entities() -> Vec<Named> {
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("queue", registered(queued_agent()).into()),
+        ("rejecting", registered(rejecting_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),

@@ -142,10 +142,42 @@ async fn the_queue_tells_what_runs_what_waits_and_what_became_of_it() {
     let stats = product.get("/queue/stats").await.expect(200).json();
     assert_eq!(stats["counts"], serde_json::json!({"cancelled": 1, "completed": 1}));
     assert!(stats["oldest_queued_age_seconds"].is_null(), "{stats}");
-    let all = product.get("/queue/jobs?status=cancelled&status=completed&sort_order=asc").await.expect(200).json();
-    assert_eq!((&all["data"][0]["id"], &all["data"][1]["id"]), (&hold.as_str().into(), &waits.as_str().into()));
-    assert!(all["data"][1]["completed_at"].is_u64(), "{all}");
+    let mut pages = Vec::new();
+    for order in ["asc", "desc"] {
+        let path = format!("/queue/jobs?status=cancelled&status=completed&sort_order={order}");
+        let jobs = product.get(&path).await.expect(200).json()["data"].take();
+        let jobs = jobs.as_array().expect("a page").clone();
+        assert!(jobs.iter().all(|job| job["completed_at"].is_u64()), "{jobs:#?}");
+        pages.push(jobs.iter().map(|job| job["id"].clone()).collect::<Vec<_>>());
+    }
+    assert!(pages[0].iter().eq(pages[1].iter().rev()) && pages[0].len() == 2, "{pages:?}");
     for wrong in ["status=PENDING", "sort_by=user_id", "sort_order=up", "page=0"] {
         product.get(&format!("/queue/jobs?{wrong}")).await.expect(422);
+    }
+}
+
+#[tokio::test]
+async fn a_second_message_does_what_its_agent_says() {
+    let model = holding_model().await;
+    let policies = ["queue", "reject", "interrupt", "parallel"];
+    let product = policies.iter().fold(Product::new(), |product, policy| {
+        let queue = format!("[queue]\nwhen_busy = \"{policy}\"\n");
+        product.agent(policy, &(agent_with_model(&model.base_url()) + &queue))
+    });
+    let product = product.started().await;
+    let mut held = Vec::new();
+    for policy in policies {
+        held.push(product.begin(policy, policy, "hold").await);
+    }
+    model.wait_for(policies.len()).await;
+    let second = product.begin("queue", "queue", "second").await;
+    let refused = Product::ask(product.background("reject", "reject", "second")).await.expect(409).json();
+    assert_eq!(refused["error_id"], "session_busy", "{refused}");
+    for policy in ["interrupt", "parallel"] {
+        assert_eq!(product.turn(policy, policy, "second").await["status"], "COMPLETED", "{policy}");
+    }
+    let expected = ["RUNNING", "RUNNING", "CANCELLED", "RUNNING", "PENDING"];
+    for (run, expected) in held.iter().chain([&second]).zip(expected) {
+        assert_eq!(product.get(&format!("/runs/{run}")).await.json()["status"], expected);
     }
 }

@@ -14,7 +14,7 @@ use reenact_actors::{
 use reenact_events::{
     Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, Recorded, RunEvent, RunId,
     SessionEvent, SessionId, StepToken, Text, UserId,
-    agent::AgentSpec,
+    agent::{AgentSpec, WhenBusy},
     command::{AgentRef, Decision, StartRun},
     event::{Resolution, StepCall, StepInDoubt},
 };
@@ -37,11 +37,15 @@ fn owner(session: &SessionId) -> Option<UserId> {
     (digit > 0).then(|| UserId::trusted(&format!("u{digit}")))
 }
 
-/// In some sessions a paused run lets nobody pass.
+/// Sessions differ in what a second run of theirs does.
 fn agent_of(session: &SessionId) -> Arc<AgentSpec> {
     let mut agent = steps::agent();
-    if session.as_str().ends_with('1') {
-        Arc::make_mut(&mut agent).queue.paused_holds_session = true;
+    let queue = &mut Arc::make_mut(&mut agent).queue;
+    match session.as_str() {
+        "s1" => queue.paused_holds_session = true,
+        "s2" => queue.when_busy = WhenBusy::Parallel,
+        "s3" => queue.when_busy = WhenBusy::Interrupt,
+        _ => {}
     }
     agent
 }

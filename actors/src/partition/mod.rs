@@ -133,6 +133,17 @@ impl Partition {
         })
     }
 
+    /// What was at work has its slots before anybody who waits is called.
+    fn keep_slots(&self, session: &SessionId) -> Result<(), StoreError> {
+        for active in &self.states.session(session)?.active {
+            if let Some(run) = self.states.run(active)?.filter(|run| !run.rests()) {
+                let ticket = self.ticket(&run)?;
+                self.shared.admission().force(self.lease.partition, active, &ticket);
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until everything that was proposed before is committed and folded.
     pub async fn barrier(&self) {
         let (reply, answer) = oneshot::channel();
@@ -239,7 +250,11 @@ impl Actor for PartitionActor {
             helpers,
             committing: None,
         };
-        for (session, waiting) in state.partition.states.open_sessions()? {
+        let open = state.partition.states.open_sessions()?;
+        for session in open.keys() {
+            state.partition.keep_slots(session)?;
+        }
+        for (session, waiting) in open {
             tracing::debug!(%session, waiting, "resuming a session");
             state.route(session, SessionMessage::Restore).await?;
         }

@@ -3,6 +3,7 @@
 use ractor::ActorProcessingErr;
 use reenact_events::{
     AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
+    agent::WhenBusy,
     command::{AgentRef, StartRun},
     event::RunStatus,
 };
@@ -48,14 +49,18 @@ impl SessionWork {
         let Some(agent) = partition.shared.agent(&start.agent) else {
             return Ok(Err(Refusal::AgentNotFound.into()));
         };
+        if let Err(refused) = self.make_way(&run_id, user_id.as_ref(), &agent).await? {
+            return Ok(Err(refused));
+        }
         let session = partition.states.session(self.id())?;
         let owner = user_id.clone().or_else(|| session.user_id.clone());
         let ticket = Ticket::of(self.id(), owner.as_ref(), &agent, partition.shared.now());
-        let is_free = session.is_free() && !self.is_held(&session)?;
-        let begins = is_free && partition.shared.admission().try_begin(number, &run_id, &ticket);
-        if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
-            let limit = partition.shared.settings.bounds.waiting;
-            return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
+        let may_begin = agent.queue.when_busy == WhenBusy::Parallel || !self.is_busy(&session)?;
+        let begins = may_begin && partition.shared.admission().try_begin(number, &run_id, &ticket);
+        if begins {
+            partition.shared.admission().begun(number, &run_id);
+        } else if let Err(full) = self.try_wait(&run_id) {
+            return Ok(Err(full));
         }
         let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
@@ -80,7 +85,7 @@ impl SessionWork {
                 if begins {
                     self.spawn(run_id, Entry::Begun).await?;
                 } else {
-                    self.line_up()?;
+                    self.due(&run_id)?;
                 }
                 Ok(Ok(self.accepted(receipt, Some(run))))
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ractor::ActorProcessingErr;
-use reenact_events::{RunId, event::RunStatus};
+use reenact_events::{RunId, agent::WhenBusy, event::RunStatus};
 
 use super::SessionWork;
 use crate::{
@@ -60,20 +60,28 @@ impl SessionWork {
         Ok(())
     }
 
-    fn stand_in_line(&self, run: &RunState) -> Result<(), ActorProcessingErr> {
+    pub(super) fn stand_in_line(&self, run: &RunState) -> Result<(), ActorProcessingErr> {
         let partition = self.partition();
         let ticket = partition.ticket(run)?;
         partition.shared.admission().stand_in_line(partition.lease.partition, run.id(), ticket);
         Ok(())
     }
 
-    /// A run that is at work may go on, but somebody else has its slot; or one that was paused has nothing left to be
-    /// decided.
+    /// A run could work: one that is at work and rests, or that works beside others, needs only a slot for it; any
+    /// other one has its turn in the session.
     pub(super) fn due(&self, run_id: &RunId) -> Result<(), ActorProcessingErr> {
-        if let Some(run) = self.partition().states.run(run_id)?.filter(|run| run.rests()) {
+        if let Some(run) = self.partition().states.run(run_id)?
+            && (run.rests() || self.is_parallel(&run)?)
+        {
             self.stand_in_line(&run)?;
         }
         self.line_up()
+    }
+
+    /// Whether the run waits, and not for the others of its session.
+    pub(super) fn is_parallel(&self, run: &RunState) -> Result<bool, ActorProcessingErr> {
+        let waits = run.progress.status == RunStatus::Pending;
+        Ok(waits && self.partition().agent(run)?.queue.when_busy == WhenBusy::Parallel)
     }
 
     /// Takes a slot for a paused run that somebody decides about, if it could go on now.
@@ -91,11 +99,11 @@ impl SessionWork {
     /// The run has a slot: it works with it, or gives it back.
     pub(super) async fn admit(&mut self, run_id: &RunId) -> Result<(), ActorProcessingErr> {
         let partition = self.partition().clone();
-        let status = partition.states.run(run_id)?.map(|run| run.progress.status);
-        let goes = match status {
-            Some(RunStatus::Running) => self.runs.contains_key(run_id),
-            Some(RunStatus::Pending | RunStatus::Paused) => self.next_run()?.is_some_and(|next| next.id() == run_id),
-            _ => false,
+        let goes = match partition.states.run(run_id)? {
+            Some(run) if run.progress.status == RunStatus::Running => self.runs.contains_key(run_id),
+            Some(run) if run.progress.status.is_end() => false,
+            Some(run) => self.is_parallel(&run)? || self.next_run()?.is_some_and(|next| next.id() == run_id),
+            None => false,
         };
         if !goes {
             partition.shared.admission().give_back(partition.lease.partition, run_id);

@@ -42,7 +42,12 @@ impl SessionWork {
             }
             match run.progress.status {
                 RunStatus::Running => self.spawn(run_id, Entry::Recovered).await?,
-                RunStatus::Pending => partition.shared.admission().found_waiting(partition.lease.partition, &run_id),
+                RunStatus::Pending => {
+                    partition.shared.admission().found_waiting(partition.lease.partition, &run_id);
+                    if self.is_parallel(&run)? {
+                        self.stand_in_line(&run)?;
+                    }
+                }
                 _ => {}
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use reenact_events::{
     AgentId,
-    agent::{AgentSpec, Limits, QueueSpec},
+    agent::{AgentSpec, Limits, QueueSpec, WhenBusy},
 };
 use toml_edit::Document;
 
@@ -100,9 +100,15 @@ fn limits(root: &Section<'_>) -> Limits {
 
 fn queue(root: &Section<'_>) -> QueueSpec {
     let usual = QueueSpec::default();
-    let Some(section) = root.section("queue", &["priority", "paused_holds_session"]) else { return usual };
+    let Some(section) = root.section("queue", &["priority", "paused_holds_session", "when_busy"]) else { return usual };
     QueueSpec {
         priority: section.whole("priority", 0..=100).unwrap_or(usual.priority),
         paused_holds_session: section.flag("paused_holds_session").unwrap_or(usual.paused_holds_session),
+        when_busy: match section.word("when_busy", &["queue", "reject", "interrupt", "parallel"]).as_deref() {
+            Some("reject") => WhenBusy::Reject,
+            Some("interrupt") => WhenBusy::Interrupt,
+            Some("parallel") => WhenBusy::Parallel,
+            _ => usual.when_busy,
+        },
     }
 }
