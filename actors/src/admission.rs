@@ -1,7 +1,7 @@
 //! Who may be at work: a bounded number of runs in the whole node, of each user and of each provider; the others
 //! wait as state.
 //!
-//! Pure bookkeeping under one lock. Who comes next is the [`line::Line`]'s to say. Taking and giving back are
+//! Pure bookkeeping under one lock. Who comes next is the line's to say, in `line`. Taking and giving back are
 //! idempotent, so a restarted actor cannot leak a slot, and a partition that is lost gives back all of its own.
 
 mod line;
