@@ -293,6 +293,11 @@ impl SessionWork {
         (cause, consumed): (Option<CommandId>, Option<Consumed>),
         reply: Answer,
     ) -> Result<(), ActorProcessingErr> {
+        if self.crashes.contains_key(&run_id) && !self.runs.contains_key(&run_id) {
+            // Its actor has failed and is not back yet. One that only took this command would keep the run from
+            // being recovered.
+            self.restart(run_id.clone()).await?;
+        }
         let known = self.partition().states.run(&run_id)?.filter(|run| run.origin.session_id == *self.id());
         let Some(run) = known.filter(|_| self.is_visible(user).unwrap_or(false)) else {
             return self.reply(reply, Err(Refusal::RunNotFound.into()), consumed).await;
