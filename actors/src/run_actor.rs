@@ -96,11 +96,6 @@ pub struct RunWork {
     handled: u64,
 }
 
-/// What is said of a run that was decided about: one that only waits for a slot is not paused for who decided.
-fn told_status(run: &RunState) -> RunStatus {
-    if run.may_continue() { RunStatus::Pending } else { run.progress.status }
-}
-
 /// A task that ends with the actor.
 struct Running {
     task: AbortHandle,
@@ -294,7 +289,7 @@ impl RunWork {
     fn told(&self, events: &[RunEvent], at: Timestamp) -> Told {
         let mut after = (*self.run).clone();
         events.iter().for_each(|event| evolve(&mut after, event, at));
-        let run = Some((after.id().clone(), told_status(&after)));
+        let run = Some((after.id().clone(), after.told_status()));
         Told { duplicate: false, session_id: self.run.origin.session_id.clone(), run }
     }
 
@@ -304,7 +299,7 @@ impl RunWork {
             run_id: Some(self.run.id().clone()),
             partition: self.partition.lease.partition,
             offset: receipt.offset,
-            status: Some(told_status(&self.run)),
+            status: Some(self.run.told_status()),
         }
     }
 

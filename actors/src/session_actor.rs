@@ -252,7 +252,7 @@ impl SessionWork {
         };
         let run = self.partition().states.run(run_id)?.filter(|run| run.origin.session_id == *self.id());
         let visible = self.is_visible(user)?;
-        Ok(run.filter(|_| visible).map(|run| (run_id.clone(), run.progress.status)))
+        Ok(run.filter(|_| visible).map(|run| (run_id.clone(), run.told_status())))
     }
 
     /// Settles a command that changes nothing any more.

@@ -1,6 +1,7 @@
 //! Who works when not everybody can: users take turns, and who only waits keeps nobody else from working.
 
 use reenact_tests::stub::{LedgerStub, ModelRequest, ModelStub, Reply};
+use reqwest::Method;
 
 use crate::support::{Product, agent_with_model};
 
@@ -21,6 +22,16 @@ async fn holding_model() -> ModelStub {
     model.rule(|request| (message(request) == "hold").then(|| Reply::default().hang()));
     model.otherwise(Reply::text("done"));
     model
+}
+
+/// An agent with a tool that must not be called twice.
+fn paying_agent(model: &ModelStub, tool: &LedgerStub) -> String {
+    format!(
+        "{}[[tools]]\ntype = \"http\"\nname = \"pay\"\ndescription = \"Pays.\"\nmethod = \"POST\"\nurl = \"{}\"\n\
+         parameters = {{ type = \"object\" }}\n",
+        agent_with_model(&model.base_url()),
+        tool.url("/pay")
+    )
 }
 
 #[tokio::test]
@@ -89,12 +100,7 @@ async fn a_paused_run_lets_its_session_go_on_unless_its_agent_says_otherwise() {
     });
     model.otherwise(Reply::text("done"));
     tool.otherwise(Reply::default().hang());
-    let pays = format!(
-        "{}[[tools]]\ntype = \"http\"\nname = \"pay\"\ndescription = \"Pays.\"\nmethod = \"POST\"\nurl = \"{}\"\n\
-         parameters = {{ type = \"object\" }}\n",
-        agent_with_model(&model.base_url()),
-        tool.url("/pay")
-    );
+    let pays = paying_agent(&model, &tool);
     let holds = format!("{pays}[queue]\npaused_holds_session = true\n");
     let mut product = Product::new().agent("a", &pays).agent("holds", &holds).started().await;
     let mut paused = Vec::new();
@@ -114,6 +120,38 @@ async fn a_paused_run_lets_its_session_go_on_unless_its_agent_says_otherwise() {
     let output = product.post(&path, &[("tools", tools), ("stream", "false")]).await.expect(200).json();
     assert_eq!(output["status"], "COMPLETED");
     assert_eq!(product.settled(&held).await["status"], "COMPLETED");
+}
+
+#[tokio::test]
+async fn a_run_of_which_everything_is_decided_is_pending_until_there_is_a_slot() {
+    let (model, tool) = (holding_model().await, LedgerStub::start().await);
+    model.rule(|request| (message(request) == "pay").then(|| Reply::calls(&[("c", "pay", "{}")])));
+    tool.otherwise(Reply::default().hang());
+    let product = Product::new().agent("a", &paying_agent(&model, &tool));
+    let mut product = product.set("REENACT_MAX_CONCURRENCY", 1).started().await;
+    let decided = product.begin("a", "decided", "pay").await;
+    tool.wait_for(1).await;
+    product.crash().await;
+    assert_eq!(product.settled(&decided).await["status"], "PAUSED");
+    let asked = model.requests().len();
+    let hold = product.begin("a", "hold", "hold").await;
+    model.wait_for(asked + 1).await;
+    let path = format!("/agents/a/runs/{decided}/continue");
+    let fields =
+        [("tools", r#"[{"tool_call_id": "c", "result": "paid"}]"#), ("background", "true"), ("stream", "false")];
+    assert_eq!(product.post(&path, &fields).await.expect(202).json()["status"], "PENDING");
+    // What its person decided is in the log: a restart does not ask again.
+    product.crash().await;
+    let shown = product.get(&format!("/runs/{decided}")).await.expect(200).json();
+    assert_eq!((&shown["status"], shown.get("requirements")), (&"PENDING".into(), None), "{shown:#}");
+    assert_eq!(product.get(&format!("/queue/jobs/{decided}")).await.json()["status"], "queued");
+    assert_eq!(product.post(&path, &fields).await.expect(409).json()["error_id"], "not_paused");
+    let stream =
+        product.request(Method::POST, &format!("/agents/a/runs/{decided}/resume")).send().await.expect("it is up");
+    product.post(&format!("/agents/a/runs/{hold}/cancel"), &[]).await.expect(200);
+    let streamed = stream.text().await.expect("it ends");
+    assert!(streamed.contains("event: RunCompleted"), "{streamed}");
+    assert_eq!(product.settled(&decided).await["status"], "COMPLETED");
 }
 
 #[tokio::test]

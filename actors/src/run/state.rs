@@ -162,6 +162,12 @@ impl RunState {
         self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| step.state != StepState::InDoubt)
     }
 
+    /// What is told of where it is: once everything is decided it waits for its turn and for no person.
+    #[must_use]
+    pub fn told_status(&self) -> RunStatus {
+        if self.may_continue() { RunStatus::Pending } else { self.progress.status }
+    }
+
     /// The step whose attempt has just this number and no outcome yet; anything else is a late result.
     #[must_use]
     pub fn awaits(&self, step: u32, attempt: u32) -> Option<&Arc<Step>> {

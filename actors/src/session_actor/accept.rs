@@ -41,7 +41,7 @@ impl SessionWork {
             if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
                 return Ok(Err(Refusal::RunNotFound.into()));
             }
-            return self.repeat(Some((run_id, known.progress.status)), true, consumed).await;
+            return self.repeat(Some((run_id, known.told_status())), true, consumed).await;
         }
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));

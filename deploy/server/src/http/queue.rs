@@ -69,7 +69,7 @@ pub struct QueueJob {
     pub payload: Value,
     /// `queued`, `running`, `paused`, `completed`, `failed` or `cancelled`.
     pub status: &'static str,
-    /// 1 once it began: a run goes on from its last step and is never begun again.
+    /// 0 while it waits for its turn, else 1: a run goes on from its last step and is never begun again.
     pub attempt: u32,
     /// Always 1.
     pub max_attempts: u32,
