@@ -124,8 +124,13 @@ async fn a_paused_run_lets_its_session_go_on_unless_its_agent_says_otherwise() {
 
 #[tokio::test]
 async fn a_run_of_which_everything_is_decided_is_pending_until_there_is_a_slot() {
-    let (model, tool) = (holding_model().await, LedgerStub::start().await);
-    model.rule(|request| (message(request) == "pay").then(|| Reply::calls(&[("c", "pay", "{}")])));
+    let (model, tool) = (ModelStub::start().await, LedgerStub::start().await);
+    model.rule(|request| match &*message(request) {
+        "pay" => Some(Reply::calls(&[("c", "pay", "{}")])),
+        "hold" => Some(Reply::default().hang()),
+        _ => None,
+    });
+    model.otherwise(Reply::text("done"));
     tool.otherwise(Reply::default().hang());
     let product = Product::new().agent("a", &paying_agent(&model, &tool));
     let mut product = product.set("REENACT_MAX_CONCURRENCY", 1).started().await;
