@@ -5,6 +5,7 @@
 //! session restarts it from state.
 
 mod slot;
+mod timeout;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -169,6 +170,7 @@ impl RunWork {
                 None
             }
             Entry::Called => Some((RunCommand::Begin, 0)),
+            Entry::Recovered if self.is_over() => Some((self.timed_out(), 0)),
             Entry::Recovered => {
                 self.ask_and_wait_again();
                 let owed = self.run.open_steps().map(|(at, step)| (at, step.attempt)).collect();
@@ -208,21 +210,6 @@ impl RunWork {
                 _ => {}
             }
         }
-    }
-
-    /// The limit is on time at work: neither a pause nor the time that no process was there counts.
-    fn set_timeout(&mut self) {
-        if self.run.progress.status != RunStatus::Running || self.timeout.is_some() {
-            return;
-        }
-        let limit_s = self.agent.limits.timeout_s;
-        let failure = Failure {
-            kind: "timeout".into(),
-            message: format!("the run took longer than `limits.timeout_s` = {limit_s} s of agent `{}`", self.agent.id)
-                .into(),
-            status: None,
-        };
-        self.timeout = Some(self.later(i64::from(limit_s) * 1_000, RunCommand::Fail(failure)));
     }
 
     fn later(&self, wait_ms: i64, command: RunCommand) -> Running {

@@ -1,5 +1,7 @@
 //! Who works when not everybody can: users take turns, and who only waits keeps nobody else from working.
 
+use std::time::Duration;
+
 use reenact_tests::stub::{LedgerStub, ModelRequest, ModelStub, Reply};
 use reqwest::Method;
 
@@ -197,6 +199,23 @@ async fn the_queue_tells_what_runs_what_waits_and_what_became_of_it() {
     for wrong in ["status=PENDING", "sort_by=user_id", "sort_order=up", "page=0"] {
         product.get(&format!("/queue/jobs?{wrong}")).await.expect(422);
     }
+}
+
+#[tokio::test]
+async fn a_run_whose_time_is_over_when_its_node_comes_back_ends_and_asks_nothing_again() {
+    let model = holding_model().await;
+    let agent = agent_with_model(&model.base_url()) + "[limits]\ntimeout_s = 1\n";
+    let mut product = Product::new().agent("a", &agent).started().await;
+    let run = product.begin("a", "s", "hold").await;
+    model.wait_for(1).await;
+    product.kill_hard();
+    // Its second passes while nobody is there.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    product.start().await;
+    let output = product.settled(&run).await;
+    assert_eq!((&output["status"], &output["error"]["kind"]), (&"ERROR".into(), &"timeout".into()), "{output:#}");
+    assert!(output["content"].as_str().is_some_and(|text| text.contains("`limits.timeout_s` = 1 s")), "{output:#}");
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -39,8 +39,8 @@ pub struct Origin {
 pub struct Progress {
     /// Its status.
     pub status: RunStatus,
-    /// When it got its turn.
-    pub started_at: Option<Timestamp>,
+    /// When it last got its turn: as it began, or went on after a pause.
+    pub turn_at: Option<Timestamp>,
     /// How many steps were requested.
     pub steps: u32,
     /// How many of them ask the model.
@@ -119,7 +119,7 @@ impl RunState {
     pub fn queued(origin: Origin) -> Self {
         let progress = Progress {
             status: RunStatus::Pending,
-            started_at: None,
+            turn_at: None,
             steps: 0,
             turns: 0,
             last_turn: None,
