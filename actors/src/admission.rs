@@ -5,6 +5,7 @@
 //! idempotent, so a restarted actor cannot leak a slot, and a partition that is lost gives back all of its own.
 
 mod line;
+mod pace;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,6 +13,7 @@ use std::{
 };
 
 use line::Line;
+use pace::Pace;
 use reenact_events::{PartitionId, RunId, SessionId, Timestamp, UserId, agent::AgentSpec};
 
 /// A run, and whose node's part it is of.
@@ -61,6 +63,15 @@ impl Ticket {
     }
 }
 
+/// No more may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full {
+    /// How many do.
+    pub waiting: usize,
+    /// In how many seconds those will have had their turn, at the pace of late; at least one.
+    pub retry_after_s: u32,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Admission {
@@ -71,6 +82,7 @@ pub struct Admission {
     of_provider: BTreeMap<Arc<str>, usize>,
     waiting: BTreeSet<Place>,
     line: Line,
+    pace: Pace,
 }
 
 fn is_full(count: usize, bound: usize) -> bool {
@@ -89,6 +101,7 @@ impl Admission {
             of_provider: BTreeMap::new(),
             waiting: BTreeSet::new(),
             line: Line::default(),
+            pace: Pace::default(),
         }
     }
 
@@ -107,11 +120,15 @@ impl Admission {
     /// Takes a place among those that wait.
     ///
     /// # Errors
-    /// How many wait, when that is as many as may.
-    pub fn try_wait(&mut self, partition: PartitionId, run: &RunId) -> Result<(), usize> {
+    /// When as many wait as may.
+    pub fn try_wait(&mut self, partition: PartitionId, run: &RunId, now: Timestamp) -> Result<(), Full> {
         let is_there = self.waiting.contains(&(partition, run.clone()));
-        if !is_there && is_full(self.waiting.len(), self.bounds.waiting) {
-            return Err(self.waiting.len());
+        let waiting = self.waiting.len();
+        if !is_there && is_full(waiting, self.bounds.waiting) {
+            return Err(Full { waiting, retry_after_s: self.pace.seconds_for(waiting, now) });
+        }
+        if waiting == 0 {
+            self.pace.begin(now);
         }
         self.found_waiting(partition, run);
         Ok(())
@@ -133,8 +150,10 @@ impl Admission {
     }
 
     /// The run has its turn: it does not wait any more.
-    pub fn begun(&mut self, partition: PartitionId, run: &RunId) {
-        self.waiting.remove(&(partition, run.clone()));
+    pub fn begun(&mut self, partition: PartitionId, run: &RunId, now: Timestamp) {
+        if self.waiting.remove(&(partition, run.clone())) {
+            self.pace.turn(now);
+        }
     }
 
     /// The run does not work, though it may again.

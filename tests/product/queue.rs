@@ -219,6 +219,22 @@ async fn a_run_whose_time_is_over_when_its_node_comes_back_ends_and_asks_nothing
 }
 
 #[tokio::test]
+async fn whoever_finds_the_queue_full_is_told_when_to_come_back() {
+    let model = holding_model().await;
+    let product = Product::new().agent("a", &agent_with_model(&model.base_url()));
+    let product = product.set("REENACT_MAX_CONCURRENCY", 1).set("REENACT_MAX_QUEUE_DEPTH", 1).started().await;
+    let hold = product.begin("a", "hold", "hold").await;
+    let waits = product.begin("a", "waits", "waits").await;
+    let refused = Product::ask(product.background("a", "late", "late")).await.expect(429);
+    let seconds = refused.headers["retry-after"].to_str().expect("text").parse::<u32>().expect("seconds");
+    assert!((1..=600).contains(&seconds), "{seconds}");
+    assert_eq!(refused.json()["error_id"], "queue_full");
+    product.post(&format!("/agents/a/runs/{hold}/cancel"), &[]).await.expect(200);
+    assert_eq!(product.settled(&waits).await["status"], "COMPLETED");
+    assert_eq!(product.turn("a", "late", "late").await["status"], "COMPLETED");
+}
+
+#[tokio::test]
 async fn a_second_message_does_what_its_agent_says() {
     let model = holding_model().await;
     let policies = ["queue", "reject", "interrupt", "parallel"];

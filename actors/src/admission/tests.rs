@@ -31,20 +31,41 @@ fn nobody_overtakes_the_line() {
     let of = ticket("u", "p", 0, 0);
     assert!(admission.try_begin(P, &a, &of));
     assert!(!admission.try_begin(P, &b, &of));
-    admission.try_wait(P, &b).expect("room");
+    admission.try_wait(P, &b, Timestamp(0)).expect("room");
     admission.stand_in_line(P, &b, of.clone());
     admission.release(P, &a);
     assert!(!admission.try_begin(P, &c, &of), "b is before c");
     assert_eq!(admission.call(), Some((P, of.session, b.clone())));
-    admission.begun(P, &b);
+    admission.begun(P, &b, Timestamp(0));
     assert_eq!((admission.at_work(), admission.waiting()), (1, 0));
 }
 
 #[test]
 fn a_full_queue_says_how_many_wait() {
     let mut admission = Admission::new(Bounds { waiting: 1, ..bounds(1) });
-    admission.try_wait(P, &run("a")).expect("room");
-    assert_eq!(admission.try_wait(P, &run("b")), Err(1));
+    admission.try_wait(P, &run("a"), Timestamp(0)).expect("room");
+    assert_eq!(admission.try_wait(P, &run("b"), Timestamp(0)), Err(Full { waiting: 1, retry_after_s: 1 }));
+}
+
+#[test]
+fn whoever_is_refused_is_told_how_long_the_line_takes_at_the_pace_of_late() {
+    let mut admission = Admission::new(Bounds { waiting: 10, ..bounds(1) });
+    let asked = |admission: &mut Admission, at_ms| match admission.try_wait(P, &run("refused"), Timestamp(at_ms)) {
+        Ok(()) => panic!("there is no room"),
+        Err(full) => full.retry_after_s,
+    };
+    for number in 0..10 {
+        admission.try_wait(P, &run(number), Timestamp(1_000)).expect("room");
+    }
+    assert_eq!(asked(&mut admission, 1_000), 1, "nothing is known yet");
+    assert_eq!(asked(&mut admission, 3_000), 20, "nobody had a turn in two seconds, and ten wait");
+    for number in 10..60 {
+        let now = Timestamp(3_000 + 500 * number);
+        admission.begun(P, &run(number - 10), now);
+        admission.try_wait(P, &run(number), now).expect("room");
+    }
+    assert_eq!(asked(&mut admission, 32_500), 5, "one every half second");
+    assert_eq!(asked(&mut admission, 9_000_000), 600, "it stands still");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl SessionWork {
         let may_begin = agent.queue.when_busy == WhenBusy::Parallel || !self.is_busy(&session)?;
         let begins = may_begin && partition.shared.admission().try_begin(number, &run_id, &ticket);
         if begins {
-            partition.shared.admission().begun(number, &run_id);
+            partition.shared.admission().begun(number, &run_id, partition.shared.now());
         } else if let Err(full) = self.try_wait(&run_id) {
             return Ok(Err(full));
         }

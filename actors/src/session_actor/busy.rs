@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::SessionWork;
 use crate::{
+    admission::Full,
     api::{Refusal, SubmitError},
     run::RunCommand,
     session::SessionState,
@@ -65,7 +66,12 @@ impl SessionWork {
     pub(super) fn try_wait(&self, run_id: &RunId) -> Result<(), SubmitError> {
         let partition = self.partition();
         let limit = partition.shared.settings.bounds.waiting;
-        let taken = partition.shared.admission().try_wait(partition.lease.partition, run_id);
-        taken.map_err(|queued| SubmitError::QueueFull { queued, limit, retry_after_s: 1 })
+        let now = partition.shared.now();
+        let taken = partition.shared.admission().try_wait(partition.lease.partition, run_id, now);
+        taken.map_err(|Full { waiting, retry_after_s }| SubmitError::QueueFull {
+            queued: waiting,
+            limit,
+            retry_after_s,
+        })
     }
 }

@@ -109,7 +109,7 @@ impl SessionWork {
             partition.shared.admission().give_back(partition.lease.partition, run_id);
             return self.line_up();
         }
-        partition.shared.admission().begun(partition.lease.partition, run_id);
+        partition.shared.admission().begun(partition.lease.partition, run_id, partition.shared.now());
         if self.runs.contains_key(run_id) {
             self.tell(run_id, RunMessage::Begin);
             return Ok(());
