@@ -100,7 +100,9 @@ fn blank(asker: &Asker) -> Answer {
 pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
     let mut answer = Answer { reason: Some(error.to_string().into()), code: Some(code(error).into()), ..blank(asker) };
     match error {
-        SubmitError::Refused(Refusal::SessionExists(session)) => answer.session_id = Some(session.clone()),
+        SubmitError::Refused(Refusal::SessionExists(session) | Refusal::SessionBusy(session)) => {
+            answer.session_id = Some(session.clone())
+        }
         SubmitError::Refused(Refusal::StepNotInDoubt { run, .. }) => answer.run_id = Some(run.clone()),
         SubmitError::Refused(Refusal::TooLarge(reason)) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
@@ -123,6 +125,7 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::SessionNotFound) => "session_not_found",
         SubmitError::Refused(Refusal::RunNotFound) => "run_not_found",
         SubmitError::Refused(Refusal::SessionExists(_)) => "session_exists",
+        SubmitError::Refused(Refusal::SessionBusy(_)) => "session_busy",
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
@@ -153,6 +156,7 @@ fn error(answer: &Answer) -> SubmitError {
         Some("run_not_found") => Some(Refusal::RunNotFound),
         Some("agent_not_found") => Some(Refusal::AgentNotFound),
         Some("session_exists") => answer.session_id.clone().map(Refusal::SessionExists),
+        Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("too_large") => Some(Refusal::TooLarge(reason.clone())),
         Some("queue_full") => return queue_full(&reason, answer.retry_after_s.unwrap_or(1)),
@@ -224,6 +228,7 @@ mod tests {
             Refusal::RunNotFound,
             Refusal::AgentNotFound,
             Refusal::SessionExists(SessionId::trusted("s 1")),
+            Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
             Refusal::TooLarge("the event has 9 bytes".into()),
         ];

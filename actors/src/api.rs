@@ -31,6 +31,11 @@ pub enum Refusal {
     /// The session is there already (or its id is taken by another user).
     #[error("session `{0}` already exists")]
     SessionExists(SessionId),
+    /// The session has a run that works or waits, and the agent is not to take another meanwhile.
+    #[error(
+        "session `{0}` is busy: another of its runs works or waits, and the agent has `queue.when_busy = \"reject\"`"
+    )]
+    SessionBusy(SessionId),
     /// The run is not waiting for a decision about that tool call.
     #[error("tool call `{tool_call_id}` of run `{run}` is not in doubt")]
     StepNotInDoubt {

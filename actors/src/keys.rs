@@ -11,12 +11,12 @@ use reenact_events::{CommandId, RunId, SessionId, StreamKey};
 /// another shape is discarded and folded again.
 pub const SHAPES: &[&str] = &[
     "head:1",
-    "session:3",
+    "session:4",
     "place:1",
     "origin:1",
-    "open:2",
+    "open:3",
     "step:1",
-    "end:2",
+    "end:3",
     "agent:json:1",
     "indexes:4",
     "taken:1",

@@ -4,6 +4,9 @@
 //! this actor, and report the attempt they belong to. A panic here or in an effect ends the actor; its
 //! session restarts it from state.
 
+mod slot;
+mod timeout;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -89,6 +92,8 @@ pub struct RunWork {
     /// The wait for an owner that was replaced: whatever else happens meanwhile, it ends with a recovery.
     recovery: Option<Running>,
     timeout: Option<Running>,
+    /// Steps whose wait is over, while the run has no slot.
+    due: Vec<u32>,
     handled: u64,
 }
 
@@ -112,10 +117,7 @@ impl Actor for RunActor {
     async fn pre_start(&self, myself: ActorRef<RunMessage>, seed: RunSeed) -> Result<RunWork, ActorProcessingErr> {
         let RunSeed { partition, session, run_id, entry } = seed;
         let run = partition.states.run(&run_id)?.ok_or_else(|| format!("run `{run_id}` is not in the state store"))?;
-        let version = &run.origin.agent_version;
-        let agent = partition.states.agent(version)?.ok_or_else(|| {
-            format!("version `{version}` of agent `{}` is not in the state store", run.origin.agent_id)
-        })?;
+        let agent = partition.agent(&run)?;
         let mut work = RunWork {
             partition,
             session,
@@ -125,9 +127,11 @@ impl Actor for RunActor {
             effects: BTreeMap::new(),
             recovery: None,
             timeout: None,
+            due: Vec::new(),
             handled: 0,
         };
         work.enter(entry)?;
+        work.settle_slot()?;
         Ok(work)
     }
 
@@ -146,12 +150,14 @@ impl Actor for RunActor {
             }
             RunMessage::Begin => {
                 work.handled += 1;
-                work.act(RunCommand::Begin).await?;
+                work.begin().await?;
             }
+            RunMessage::Do(RunCommand::Begin) => work.begin().await?,
+            RunMessage::Do(RunCommand::RetryDue { step }) => work.retry_due(step).await?,
             RunMessage::Do(command) => work.act(command).await?,
             RunMessage::Panicked(what) => return Err(what.into()),
         }
-        Ok(())
+        work.settle_slot()
     }
 }
 
@@ -164,6 +170,7 @@ impl RunWork {
                 None
             }
             Entry::Called => Some((RunCommand::Begin, 0)),
+            Entry::Recovered if self.is_over() => Some((self.timed_out(), 0)),
             Entry::Recovered => {
                 self.ask_and_wait_again();
                 let owed = self.run.open_steps().map(|(at, step)| (at, step.attempt)).collect();
@@ -203,21 +210,6 @@ impl RunWork {
                 _ => {}
             }
         }
-    }
-
-    /// The limit is on time at work: neither a pause nor the time that no process was there counts.
-    fn set_timeout(&mut self) {
-        if self.run.progress.status != RunStatus::Running || self.timeout.is_some() {
-            return;
-        }
-        let limit_s = self.agent.limits.timeout_s;
-        let failure = Failure {
-            kind: "timeout".into(),
-            message: format!("the run took longer than `limits.timeout_s` = {limit_s} s of agent `{}`", self.agent.id)
-                .into(),
-            status: None,
-        };
-        self.timeout = Some(self.later(i64::from(limit_s) * 1_000, RunCommand::Fail(failure)));
     }
 
     fn later(&self, wait_ms: i64, command: RunCommand) -> Running {
@@ -284,7 +276,7 @@ impl RunWork {
     fn told(&self, events: &[RunEvent], at: Timestamp) -> Told {
         let mut after = (*self.run).clone();
         events.iter().for_each(|event| evolve(&mut after, event, at));
-        let run = Some((after.id().clone(), after.progress.status));
+        let run = Some((after.id().clone(), after.told_status()));
         Told { duplicate: false, session_id: self.run.origin.session_id.clone(), run }
     }
 
@@ -294,7 +286,7 @@ impl RunWork {
             run_id: Some(self.run.id().clone()),
             partition: self.partition.lease.partition,
             offset: receipt.offset,
-            status: Some(self.run.progress.status),
+            status: Some(self.run.told_status()),
         }
     }
 
@@ -369,6 +361,9 @@ impl RunWork {
             self.timeout = None;
         }
         self.set_timeout();
+        if self.run.may_continue() {
+            self.ask_for_a_slot()?;
+        }
         if status != before {
             let changed = SessionMessage::RunChanged { run_id: self.run.id().clone(), status, handled: self.handled };
             self.session.cast(changed).map_err(|error| error.to_string())?;

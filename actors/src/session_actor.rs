@@ -4,6 +4,8 @@
 //! other. Its own state is what the partition folded; it keeps only who is at work.
 
 mod accept;
+mod busy;
+mod line;
 mod runs;
 
 use std::{
@@ -31,8 +33,10 @@ pub enum SessionMessage {
     Submit(Submission),
     /// Bring back the runs that have not ended.
     Restore,
-    /// There is a slot for the first waiting run.
-    Admit,
+    /// The run has a slot.
+    Admit(RunId),
+    /// The run could go on, and has no slot.
+    Due(RunId),
     /// A run's status has changed.
     RunChanged {
         /// Which run.
@@ -49,7 +53,7 @@ pub enum SessionMessage {
 impl SessionMessage {
     /// Whether the partition routed it, and so counts it.
     fn is_routed(&self) -> bool {
-        matches!(self, Self::Submit(_) | Self::Restore | Self::Admit)
+        matches!(self, Self::Submit(_) | Self::Restore | Self::Admit(_))
     }
 }
 
@@ -110,7 +114,8 @@ impl Actor for SessionActor {
         match message {
             SessionMessage::Submit(submission) => work.submit(submission).await?,
             SessionMessage::Restore => work.restore().await?,
-            SessionMessage::Admit => work.admit().await?,
+            SessionMessage::Admit(run) => work.admit(&run).await?,
+            SessionMessage::Due(run) => work.due(&run)?,
             SessionMessage::RunChanged { run_id, status, handled } => {
                 work.run_changed(&run_id, status, handled).await?
             }
@@ -189,7 +194,8 @@ impl SessionWork {
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::ContinueRun { run_id, decisions, .. } => {
-                let what = RunCommand::Resolve { decisions, by: user_id.clone() };
+                let has_slot = self.try_continue(&run_id)?;
+                let what = RunCommand::Resolve { decisions, by: user_id.clone(), has_slot };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::DeleteSession { session_id } => {
@@ -246,7 +252,7 @@ impl SessionWork {
         };
         let run = self.partition().states.run(run_id)?.filter(|run| run.origin.session_id == *self.id());
         let visible = self.is_visible(user)?;
-        Ok(run.filter(|_| visible).map(|run| (run_id.clone(), run.progress.status)))
+        Ok(run.filter(|_| visible).map(|run| (run_id.clone(), run.told_status())))
     }
 
     /// Settles a command that changes nothing any more.
@@ -287,6 +293,11 @@ impl SessionWork {
         (cause, consumed): (Option<CommandId>, Option<Consumed>),
         reply: Answer,
     ) -> Result<(), ActorProcessingErr> {
+        if self.crashes.contains_key(&run_id) && !self.runs.contains_key(&run_id) {
+            // Its actor has failed and is not back yet. One that only took this command would keep the run from
+            // being recovered.
+            self.restart(run_id.clone()).await?;
+        }
         let known = self.partition().states.run(&run_id)?.filter(|run| run.origin.session_id == *self.id());
         let Some(run) = known.filter(|_| self.is_visible(user).unwrap_or(false)) else {
             return self.reply(reply, Err(Refusal::RunNotFound.into()), consumed).await;

@@ -18,7 +18,12 @@ use reenact_snapshots::{ExportableStore, Shelf, StoreError};
 use uuid::Uuid;
 
 use crate::{
-    admission::Admission, api::Readiness, live::LiveHub, partition::PartitionMessage, states::States, step::Steps,
+    admission::{Admission, Bounds},
+    api::Readiness,
+    live::LiveHub,
+    partition::PartitionMessage,
+    states::States,
+    step::Steps,
 };
 
 /// Snapshots that are made at once.
@@ -54,10 +59,8 @@ pub struct Tools {
 pub struct Settings {
     /// Its name in claims.
     pub node: NodeId,
-    /// Runs at work at once; 0 is no bound.
-    pub concurrency_max: usize,
-    /// Runs that wait at most; 0 is no bound.
-    pub queue_depth_max: usize,
+    /// Runs at work at once, and runs that wait at most.
+    pub bounds: Bounds,
     /// Commands that have been taken and not answered yet, at most.
     pub in_flight_max: usize,
     /// Milliseconds after which an idle session's actor is let go.
@@ -77,8 +80,7 @@ impl Settings {
     pub fn of(node: NodeId) -> Self {
         Self {
             node,
-            concurrency_max: 32,
-            queue_depth_max: 1_000,
+            bounds: Bounds { node: 32, waiting: 1_000, ..Bounds::default() },
             in_flight_max: 1_024,
             idle_ms: 60_000,
             blob_grace: Duration::from_secs(3_600),
@@ -123,7 +125,7 @@ impl Shared {
     /// The common part of a new node.
     #[must_use]
     pub fn new(tools: Tools, settings: Settings) -> Self {
-        let admission = Mutex::new(Admission::new(settings.concurrency_max, settings.queue_depth_max));
+        let admission = Mutex::new(Admission::new(settings.bounds.clone()));
         let mut places = Places { joining: tools.log.is_shared(), ..Places::default() };
         if !places.joining {
             // It is to own all of them.
@@ -290,21 +292,17 @@ impl Shared {
         !knows_all || states.iter().any(|states| states.is_referenced(sha256).unwrap_or(true))
     }
 
-    /// Calls sessions in line as long as there are slots.
+    /// Calls runs in line as long as there are slots.
     pub fn call_next(&self) {
         loop {
-            let Some((partition, session)) = self.admission().call() else { return };
+            let Some((partition, session, run)) = self.admission().call() else { return };
             let called = self
                 .partition(partition)
-                .is_some_and(|actor| actor.cast(PartitionMessage::Admit(session.clone())).is_ok());
+                .is_some_and(|actor| actor.cast(PartitionMessage::Admit(session, run.clone())).is_ok());
             if !called {
-                self.give_back(partition, &session);
+                // The partition is gone: its restart stands in line again.
+                self.admission().give_back(partition, &run);
             }
         }
-    }
-
-    fn give_back(&self, partition: PartitionId, session: &SessionId) {
-        // The partition is gone: its restart stands in line again.
-        self.admission().answer(partition, session, None);
     }
 }

@@ -9,7 +9,7 @@ use reenact_actors::{
 use reenact_events::{
     AgentId, ChainHash, Event, LogId, NodeId, Offset, PartitionId, RunEvent, RunId, SessionId, StreamKey, Term, Text,
     Timestamp,
-    agent::{AgentSpec, Limits, ModelSpec},
+    agent::{AgentSpec, Limits, ModelSpec, QueueSpec},
     event::{Loss, LossOf, PartitionClaimed, RunCompleted, RunPaused, RunQueued, RunStarted, RunStatus},
 };
 use reenact_snapshots::{MemoryStore, Position};
@@ -104,6 +104,7 @@ fn agent() -> AgentSpec {
         tools: Vec::new(),
         history_runs: 0,
         limits: Limits { tool_calls: 1, turns: 1, timeout_s: 1 },
+        queue: QueueSpec::default(),
     }
 }
 
@@ -138,7 +139,7 @@ fn a_run_that_is_open_when_a_loss_is_accepted_can_only_end() {
                 RunCommand::Begin,
                 RunCommand::Recover { owed: Vec::new() },
                 RunCommand::Cancel { reason: None, partial: None },
-                RunCommand::Resolve { decisions: Vec::new(), by: None },
+                RunCommand::Resolve { decisions: Vec::new(), by: None, has_slot: true },
             ] {
                 let events = decide(&state, command, &context).expect("decides");
                 let Some(RunEvent::Failed(failed)) = events.last() else { panic!("{events:?}") };

@@ -29,6 +29,9 @@ pub struct AgentSpec {
     pub history_runs: u32,
     /// What bounds a run.
     pub limits: Limits,
+    /// How its runs wait.
+    #[serde(default, skip_serializing_if = "QueueSpec::is_usual")]
+    pub queue: QueueSpec,
 }
 
 impl AgentSpec {
@@ -124,4 +127,53 @@ pub struct Limits {
     pub turns: u32,
     /// Seconds from start to end.
     pub timeout_s: u32,
+}
+
+/// How an agent's runs wait for their turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueSpec {
+    /// From 0 to 100; runs of a higher one come first.
+    pub priority: u32,
+    /// While one of its runs is paused, no later run of that session begins.
+    pub paused_holds_session: bool,
+    /// What a message does whose session has a run that works or waits.
+    #[serde(skip_serializing_if = "WhenBusy::is_usual")]
+    pub when_busy: WhenBusy,
+}
+
+/// See [`QueueSpec::when_busy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// Its run waits for those before it.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+    /// It cancels the run at work first.
+    Interrupt,
+    /// Its run works beside the others.
+    Parallel,
+}
+
+impl WhenBusy {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self { priority: 50, paused_holds_session: false, when_busy: WhenBusy::Queue }
+    }
+}
+
+impl QueueSpec {
+    /// Whether it is what an agent has that says nothing: then it is not stored, so that the agents of before keep
+    /// their versions.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }

@@ -83,6 +83,19 @@ pub struct RunFilter {
     pub created_after: Option<i64>,
     /// Created at or before, epoch seconds.
     pub created_before: Option<i64>,
+    /// By creation, newest or oldest first.
+    pub order: Order,
+}
+
+/// How many runs have a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusCount {
+    /// The status.
+    pub status: RunStatus,
+    /// How many have it.
+    pub runs: u64,
+    /// When the oldest of them was accepted, epoch seconds.
+    pub oldest_created_at: i64,
 }
 
 /// A row of `sessions`. Times are epoch seconds.

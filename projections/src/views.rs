@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::{
     Dump, Lagging, Position, ViewError,
-    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow},
+    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow, StatusCount},
     sql::{
         connections::Connections,
         database::Database,
@@ -255,6 +255,15 @@ impl Views {
     pub async fn runs(&self, scope: &Scope, filter: &RunFilter, paging: Paging) -> Result<Page<RunRow>, ViewError> {
         let (scope, filter) = (scope.clone(), filter.clone());
         self.read(move |database| read::runs(database, &scope, &filter, paging)).await
+    }
+
+    /// How many runs have each status that any has, at one moment.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn runs_by_status(&self, scope: &Scope) -> Result<Vec<StatusCount>, ViewError> {
+        let scope = scope.clone();
+        self.read(move |database| read::runs_by_status(database, &scope)).await
     }
 
     /// How many runs the filter names.

@@ -4,7 +4,7 @@
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
+    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
     event::{
         CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
@@ -107,6 +107,7 @@ fn agent() -> AgentSpec {
         ],
         history_runs: 3,
         limits: Limits { tool_calls: 20, turns: 10, timeout_s: 600 },
+        queue: QueueSpec::default(),
     }
 }
 
@@ -114,6 +115,14 @@ fn bare_agent() -> AgentSpec {
     let model =
         ModelSpec { base_url: None, api_key_env: None, temperature_milli: None, max_tokens: None, ..agent().model };
     AgentSpec { description: None, instructions: None, model, tools: Vec::new(), ..agent() }
+}
+
+fn queued_agent() -> AgentSpec {
+    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true, ..QueueSpec::default() }, ..bare_agent() }
+}
+
+fn rejecting_agent() -> AgentSpec {
+    AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -157,6 +166,8 @@ fn entities() -> Vec<Named> {
         ("accepting", accepting.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
+        ("queue", registered(queued_agent()).into()),
+        ("rejecting", registered(rejecting_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),

@@ -18,6 +18,7 @@ mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod lost_stores;
+mod queue;
 mod refused_starts;
 mod snapshots;
 mod sweep;

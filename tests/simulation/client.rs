@@ -8,11 +8,13 @@ use std::{
 
 use reenact_actors::{
     NodeHandle,
+    admission::Bounds,
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
     Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, Recorded, RunEvent, RunId,
     SessionEvent, SessionId, StepToken, Text, UserId,
+    agent::{AgentSpec, WhenBusy},
     command::{AgentRef, Decision, StartRun},
     event::{Resolution, StepCall, StepInDoubt},
 };
@@ -27,6 +29,38 @@ pub(crate) struct Promises {
     /// Commands put into the log of commands; each starts one run.
     pub(crate) published: Mutex<BTreeSet<RunId>>,
     pub(crate) refused: Mutex<BTreeMap<RunId, String>>,
+}
+
+/// Whose a session is: some are nobody's.
+fn owner(session: &SessionId) -> Option<UserId> {
+    let digit = session.as_str().bytes().last().unwrap_or_default() % 3;
+    (digit > 0).then(|| UserId::trusted(&format!("u{digit}")))
+}
+
+/// Sessions differ in what a second run of theirs does.
+fn agent_of(session: &SessionId) -> Arc<AgentSpec> {
+    let mut agent = steps::agent();
+    let queue = &mut Arc::make_mut(&mut agent).queue;
+    match session.as_str() {
+        "s1" => queue.paused_holds_session = true,
+        "s2" => queue.when_busy = WhenBusy::Parallel,
+        "s3" => queue.when_busy = WhenBusy::Interrupt,
+        _ => {}
+    }
+    agent
+}
+
+/// Few slots, and sometimes fewer for each user or for the provider.
+pub(crate) fn bounds(dice: &Dice) -> Bounds {
+    let some = |below| usize::try_from(1 + dice.below(below)).expect("small");
+    let mut bounds = Bounds { node: some(6), waiting: 1_000, ..Bounds::default() };
+    if dice.hits(300) {
+        bounds.user = some(2);
+    }
+    if dice.hits(300) {
+        bounds.providers.insert(steps::agent().model.provider.as_str().into(), some(3));
+    }
+    bounds
 }
 
 pub(crate) struct Client {
@@ -44,9 +78,11 @@ impl Client {
     }
 
     fn start(&self, number: u64) -> Command {
+        let session_id = self.session();
+        let user = owner(&session_id);
         let start = StartRun {
-            session_id: self.session(),
-            agent: AgentRef::Pinned(steps::agent()),
+            agent: AgentRef::Pinned(agent_of(&session_id)),
+            session_id,
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
@@ -55,7 +91,7 @@ impl Client {
             background: true,
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
-        Command::new(id, None, CommandBody::StartRun(Box::new(start)))
+        Command::new(id, user, CommandBody::StartRun(Box::new(start)))
     }
 
     /// Asks for `count` things, one after another.
@@ -163,7 +199,8 @@ impl Client {
                     asked: 0,
                 };
                 let id = CommandId::trusted(&format!("resolve{}-{round}-{run_id}-{}", self.life, doubt.step));
-                match node.submit(Command::new(id, Some(UserId::trusted("person")), body)).await {
+                let by = Some(owner(&session_id).unwrap_or_else(|| UserId::trusted("person")));
+                match node.submit(Command::new(id, by, body)).await {
                     Ok(_)
                     | Err(
                         SubmitError::Unavailable { .. }

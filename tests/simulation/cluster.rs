@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use reenact_actors::{NodeHandle, Settings, Tools};
+use reenact_actors::{NodeHandle, Settings, Tools, admission::Bounds};
 use reenact_events::{AgentId, EventLog, LogId, MemoryLog, NodeId, PartitionId};
 use reenact_snapshots::{ExportableStore, MemoryStore, snapshot::MemoryShelf};
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::{
     bus::{self, MemoryBus},
     check::{self, Seen},
-    client::{Client, Promises},
+    client::{self, Client, Promises},
     faults::{Dice, Weather},
     flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
@@ -65,7 +65,7 @@ struct Cluster {
     owners: BTreeMap<PartitionId, usize>,
     asking: Vec<JoinHandle<()>>,
     watching: Vec<JoinHandle<()>>,
-    slots: usize,
+    bounds: Bounds,
     joined: u64,
 }
 
@@ -116,7 +116,7 @@ impl Cluster {
             owners: BTreeMap::new(),
             asking: Vec::new(),
             watching: Vec::new(),
-            slots: usize::try_from(1 + dice.below(6)).expect("small"),
+            bounds: client::bounds(&dice),
             joined: 0,
             log,
             dice,
@@ -246,7 +246,7 @@ impl Cluster {
         let log = self.log.second_process();
         let stores = Stores::default();
         let settings = Settings {
-            concurrency_max: self.slots,
+            bounds: self.bounds.clone(),
             idle_ms: 300,
             snapshot_events: flaky_shelf::EVENTS,
             snapshot_period: flaky_shelf::PERIOD,

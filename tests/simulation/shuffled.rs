@@ -126,7 +126,8 @@ impl Shuffle {
             Some(StepCall::Tool { call_id, .. }) => call_id.clone(),
             _ => "no call".into(),
         };
-        RunCommand::Resolve { decisions: vec![Decision { tool_call_id, resolution: self.resolution() }], by: None }
+        let decisions = vec![Decision { tool_call_id, resolution: self.resolution() }];
+        RunCommand::Resolve { decisions, by: None, has_slot: self.dice.hits(500) }
     }
 
     fn resolution(&self) -> Resolution {
@@ -193,8 +194,8 @@ impl Shuffle {
                 };
                 self.command(command)?;
             }
-            if self.run.progress.status == RunStatus::Running && self.dice.hits(100) {
-                self.command(self.recover())?;
+            if self.run.may_continue() {
+                self.command(RunCommand::Begin)?;
             }
         }
         Err(format!("a shuffled run does not end: {:?}", self.run.progress))

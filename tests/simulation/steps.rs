@@ -8,7 +8,7 @@ use reenact_actors::step::{
 };
 use reenact_events::{
     AgentId, RawJson,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
+    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
     event::{Failure, Usage},
 };
 
@@ -49,6 +49,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         tools: TOOLS.map(tool).to_vec(),
         history_runs: 2,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
+        queue: QueueSpec::default(),
     })
 }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -16,15 +16,17 @@ use std::{
 use futures::future::BoxFuture;
 use reenact_actors::{
     NodeHandle, Settings, Tools,
+    api::{Refusal, SubmitError},
     step::{
         ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
     },
 };
 use reenact_events::{
-    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, RunEvent, RunId,
-    SessionId, Text,
+    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, Recorded, RunEvent,
+    RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
-    command::{AgentRef, StartRun},
+    command::{AgentRef, Decision, StartRun},
+    event::Resolution,
     memory_log::{Fault, Faults},
 };
 use reenact_snapshots::{ExportableStore, MemoryStore, StateStore};
@@ -162,9 +164,7 @@ impl Scene {
     /// A life that ends at its boundary, or when the run has ended.
     fn live(&self, boundaries: &Arc<Boundaries>) {
         self.log.set_faults(boundaries.clone());
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-        runtime.block_on(async {
+        virtual_time().block_on(async {
             self.clock.begin();
             let died = boundaries.died.notified();
             tokio::select! {
@@ -271,70 +271,128 @@ fn a_run_that_dies_at_any_boundary_goes_on_and_does_nothing_twice() {
     println!("{count} boundaries, each with and without the state store");
 }
 
-#[test]
-fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
-    crate::silence_simulated_panics();
-    struct Panics(SimulatedSteps, Mutex<u32>);
-    impl Steps for Panics {
-        fn call_model<'a>(
-            &'a self,
-            call: ModelCall,
-            sink: Arc<dyn DeltaSink>,
-        ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
-            if call.context.session_id.as_str() == "bad" {
-                *self.1.lock().expect("count") += 1;
-                panic!("simulated panic of every effect of one run");
-            }
-            self.0.call_model(call, sink)
-        }
-        fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
-            self.0.check_arguments(tool, arguments)
-        }
-        fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
-            self.0.call_tool(call)
-        }
-        fn reconcile<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, Reconciled> {
-            self.0.reconcile(call)
-        }
+/// Every model call of session `bad` panics, the first `left` times.
+struct Panics {
+    steps: SimulatedSteps,
+    left: Mutex<u32>,
+    panicked: AtomicUsize,
+}
+
+impl Panics {
+    fn new(scene: &Scene, left: u32) -> Arc<Self> {
+        let steps = SimulatedSteps { dice: Dice::new(1), ledger: scene.ledger.clone(), panic_per_mille: 0 };
+        Arc::new(Self { steps, left: Mutex::new(left), panicked: AtomicUsize::new(0) })
     }
-    let scene = Scene::new();
-    let steps = SimulatedSteps { dice: Dice::new(1), ledger: scene.ledger.clone(), panic_per_mille: 0 };
-    let panics = Arc::new(Panics(steps, Mutex::new(0)));
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-    runtime.block_on(async {
-        scene.clock.begin();
-        let tools = scene.tools(panics.clone());
-        let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
-        let mut wanted = Vec::new();
-        for session in ["bad", "good-1", "good-2"] {
-            let mut command = Scene::start();
+}
+
+impl Steps for Panics {
+    fn call_model<'a>(
+        &'a self,
+        call: ModelCall,
+        sink: Arc<dyn DeltaSink>,
+    ) -> BoxFuture<'a, Result<ModelReply, StepError>> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if call.context.session_id.as_str() == "bad" && *left > 0 {
+            *left -= 1;
+            self.panicked.fetch_add(1, Ordering::SeqCst);
+            panic!("simulated panic of an effect of one run");
+        }
+        self.steps.call_model(call, sink)
+    }
+
+    fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
+        self.steps.check_arguments(tool, arguments)
+    }
+
+    fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
+        self.steps.call_tool(call)
+    }
+
+    fn reconcile<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, Reconciled> {
+        self.steps.reconcile(call)
+    }
+}
+
+impl Scene {
+    /// Starts one run in each session; their ids.
+    async fn begin(&self, node: &NodeHandle, sessions: &[&str]) -> Vec<RunId> {
+        let mut runs = Vec::new();
+        for session in sessions {
+            let mut command = Self::start();
             command.id = CommandId::trusted(session);
             let CommandBody::StartRun(start) = &mut command.body else { unreachable!("a start") };
             start.session_id = SessionId::trusted(session);
-            wanted.push(RunId::of_command(&command.id, command.body.session_id().expect("names its session")));
+            runs.push(RunId::of_command(&command.id, command.body.session_id().expect("names its session")));
             while node.submit(command.clone()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
-        while !check::open_runs(&scene.log).is_empty() {
+        runs
+    }
+
+    async fn until_all_have_ended(&self) {
+        while !check::open_runs(&self.log).is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(node.readiness().is_settled());
-    });
-    let ends: BTreeMap<String, RunEvent> = scene
-        .log
-        .recorded(PartitionId(0))
-        .iter()
-        .filter_map(|recorded| match recorded.decode() {
+    }
+
+    /// How runs ended, by their stream.
+    fn ends(&self) -> BTreeMap<String, RunEvent> {
+        let end = |recorded: &Recorded| match recorded.decode() {
             Ok(Event::Run(event)) if event.is_end() => Some((recorded.event.key.as_str().to_owned(), event)),
             _ => None,
-        })
-        .collect();
-    assert!(*panics.1.lock().expect("count") > 1, "the run was restarted");
+        };
+        self.log.recorded(PartitionId(0)).iter().filter_map(end).collect()
+    }
+}
+
+fn virtual_time() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime")
+}
+
+#[test]
+fn a_panic_in_an_effect_restarts_its_run_and_touches_no_other() {
+    crate::silence_simulated_panics();
+    let scene = Scene::new();
+    let panics = Panics::new(&scene, u32::MAX);
+    virtual_time().block_on(async {
+        scene.clock.begin();
+        let tools = scene.tools(panics.clone());
+        let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
+        scene.begin(&node, &["bad", "good-1", "good-2"]).await;
+        scene.until_all_have_ended().await;
+        assert!(node.readiness().is_settled());
+    });
+    let ends = scene.ends();
+    assert!(panics.panicked.load(Ordering::SeqCst) > 1, "the run was restarted");
     let RunEvent::Failed(failed) = &ends["session:bad"] else { panic!("{ends:?}") };
     assert_eq!(&*failed.error.kind, "internal");
     let panicked_others =
         ends.values().filter(|end| matches!(end, RunEvent::Failed(f) if &*f.error.kind == "internal"));
     assert_eq!(panicked_others.count(), 1);
+}
+
+#[test]
+fn a_command_for_a_run_whose_actor_failed_and_is_not_back_does_not_keep_it_from_going_on() {
+    crate::silence_simulated_panics();
+    let scene = Scene::new();
+    let panics = Panics::new(&scene, 1);
+    virtual_time().block_on(async {
+        scene.clock.begin();
+        let tools = scene.tools(panics.clone());
+        let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
+        let run_id = scene.begin(&node, &["bad"]).await.remove(0);
+        while panics.panicked.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let session_id = Some(SessionId::trusted("bad"));
+        let decisions = vec![Decision { tool_call_id: "no-such-call".into(), resolution: Resolution::Skip }];
+        let body = CommandBody::ContinueRun { session_id, run_id, decisions, asked: 0 };
+        let answer = node.submit(Command::new(CommandId::trusted("decide"), None, body)).await;
+        assert!(matches!(answer, Err(SubmitError::Refused(Refusal::StepNotInDoubt { .. }))), "{answer:?}");
+        scene.until_all_have_ended().await;
+    });
+    let ends = scene.ends();
+    let forgotten = matches!(&ends["session:bad"], RunEvent::Failed(failed) if &*failed.error.kind == "timeout");
+    assert!(!forgotten, "{ends:?}");
 }

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use reenact_actors::{NodeHandle, Settings, Tools};
+use reenact_actors::{NodeHandle, Settings, Tools, admission::Bounds};
 use reenact_events::{Clock, EventLog, LogId, MemoryLog, NodeId, PartitionId, Timestamp};
 use reenact_snapshots::{ExportableStore, MemoryStore, StateStore, snapshot::MemoryShelf};
 
 use crate::{
     check::{self, Seen},
-    client::{Client, Promises},
+    client::{self, Client, Promises},
     faults::{Dice, Weather},
     flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
@@ -65,7 +65,7 @@ pub(crate) struct World {
     ledger: Ledger,
     promises: Arc<Promises>,
     views: SharedViews,
-    slots: usize,
+    bounds: Bounds,
     sessions: u64,
 }
 
@@ -88,7 +88,7 @@ impl World {
             ledger: Ledger::new(log.clone()),
             promises: Arc::default(),
             views: Arc::default(),
-            slots: usize::try_from(1 + dice.below(6)).expect("small"),
+            bounds: client::bounds(&dice),
             sessions: 1 + dice.below(5),
             log,
             dice,
@@ -181,7 +181,7 @@ impl World {
 
     async fn node(&self, log: &MemoryLog, name: &str, panic_per_mille: u64) -> NodeHandle {
         let settings = Settings {
-            concurrency_max: self.slots,
+            bounds: self.bounds.clone(),
             idle_ms: 300,
             snapshot_events: flaky_shelf::EVENTS,
             snapshot_period: flaky_shelf::PERIOD,

@@ -21,7 +21,7 @@ use std::{
 
 use reenact_events::{
     AgentId, RawJson,
-    agent::{AgentSpec, Limits, ModelSpec},
+    agent::{AgentSpec, Limits, ModelSpec, QueueSpec},
 };
 
 pub use self::problems::AgentFileError;
@@ -101,6 +101,7 @@ pub fn demo_agent() -> AgentSpec {
         tools: BUILTINS.iter().filter_map(|builtin| tools::of_builtin(builtin).ok()).collect(),
         history_runs: agent::HISTORY_RUNS,
         limits: Limits { tool_calls: agent::TOOL_CALLS, turns: agent::TURNS, timeout_s: agent::TIMEOUT_S },
+        queue: QueueSpec::default(),
     }
 }
 

@@ -24,13 +24,15 @@ use std::{
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, Lease, Offset, SessionId};
+use reenact_events::{Command, Lease, Offset, RunId, SessionId, agent::AgentSpec};
 use reenact_snapshots::{Position, StoreError};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
+    admission::Ticket,
     answers::Consumed,
     api::{Accepted, SubmitError},
+    run::{RunState, state::Origin},
     session_actor::{SessionActor, SessionMessage, SessionSeed},
     shared::Shared,
     states::States,
@@ -59,8 +61,8 @@ pub enum PartitionMessage {
     Resume(oneshot::Sender<BTreeSet<Offset>>),
     /// Take nothing new; tell when what is being committed is. What is given then may make a last snapshot.
     HandOver(oneshot::Sender<Parting>),
-    /// A waiting session may begin a run.
-    Admit(SessionId),
+    /// A run of a session has a slot.
+    Admit(SessionId, RunId),
     /// Let go of sessions that are idle.
     Sweep,
     /// The state store cannot be used any more: the partition is restored anew.
@@ -108,6 +110,38 @@ impl Partition {
         let (reply, answer) = oneshot::channel();
         self.actor.cast(PartitionMessage::Propose(build(reply))).map_err(|_| ProposeError::Lost)?;
         answer.await.unwrap_or(Err(ProposeError::Lost))
+    }
+
+    /// What decides when the run's turn comes.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn ticket(&self, run: &RunState) -> Result<Ticket, StoreError> {
+        let Origin { session_id, user_id, queued_at, .. } = &*run.origin;
+        Ok(Ticket::of(session_id, user_id.as_ref(), &*self.agent(run)?, *queued_at))
+    }
+
+    /// The agent that the run pinned.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn agent(&self, run: &RunState) -> Result<Arc<AgentSpec>, StoreError> {
+        let version = &run.origin.agent_version;
+        self.states.agent(version)?.ok_or_else(|| {
+            let agent = &run.origin.agent_id;
+            StoreError::new(format!("version `{version}` of agent `{agent}` is not in the state store"))
+        })
+    }
+
+    /// What was at work has its slots before anybody who waits is called.
+    fn keep_slots(&self, session: &SessionId) -> Result<(), StoreError> {
+        for active in &self.states.session(session)?.active {
+            if let Some(run) = self.states.run(active)?.filter(|run| !run.rests()) {
+                let ticket = self.ticket(&run)?;
+                self.shared.admission().force(self.lease.partition, active, &ticket);
+            }
+        }
+        Ok(())
     }
 
     /// Waits until everything that was proposed before is committed and folded.
@@ -216,7 +250,11 @@ impl Actor for PartitionActor {
             helpers,
             committing: None,
         };
-        for (session, waiting) in state.partition.states.open_sessions()? {
+        let open = state.partition.states.open_sessions()?;
+        for session in open.keys() {
+            state.partition.keep_slots(session)?;
+        }
+        for (session, waiting) in open {
             tracing::debug!(%session, waiting, "resuming a session");
             state.route(session, SessionMessage::Restore).await?;
         }
@@ -234,7 +272,7 @@ impl Actor for PartitionActor {
             PartitionMessage::Submit(_)
             | PartitionMessage::Propose(_)
             | PartitionMessage::Settle(_)
-            | PartitionMessage::Admit(_)
+            | PartitionMessage::Admit(..)
                 if state.leaving.is_some() => {}
             PartitionMessage::Submit(submission) => state.submit(submission).await?,
             PartitionMessage::Propose(proposal) => {
@@ -258,7 +296,7 @@ impl Actor for PartitionActor {
                 state.run_after().await?;
             }
             PartitionMessage::HandOver(reply) => state.hand_over(reply),
-            PartitionMessage::Admit(session) => state.route(session, SessionMessage::Admit).await?,
+            PartitionMessage::Admit(session, run) => state.route(session, SessionMessage::Admit(run)).await?,
             PartitionMessage::Sweep => state.sweep(),
             PartitionMessage::StoreFailed(error) => return Err(error.into()),
             PartitionMessage::CommitEnded(CommitEnded(known)) => {

@@ -36,7 +36,7 @@ const BACKOFF_MS_MAX: i64 = 30_000;
 /// What can happen to a run.
 #[derive(Debug, Clone)]
 pub enum RunCommand {
-    /// It got its turn.
+    /// It got its turn: for the first time, or again after a pause.
     Begin,
     /// A model attempt ended.
     ModelReturned {
@@ -99,6 +99,8 @@ pub enum RunCommand {
         decisions: Vec<Decision>,
         /// By whom.
         by: Option<UserId>,
+        /// Whether it has a slot, so that it goes on at once when nothing else is left to decide.
+        has_slot: bool,
     },
     /// It cannot go on.
     Fail(Failure),
@@ -153,7 +155,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::RetryDue { step } => draft.retry_due(step),
         RunCommand::Recover { owed } => draft.recover(&owed),
         RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
-        RunCommand::Resolve { decisions, by } => draft.resolve(decisions, by.as_ref())?,
+        RunCommand::Resolve { decisions, by, has_slot } => draft.resolve(decisions, by.as_ref(), has_slot)?,
         RunCommand::Fail(error) => draft.fail(error),
     }
     Ok(draft.events)
@@ -192,6 +194,10 @@ impl Draft<'_> {
     fn begin(&mut self) {
         if self.run.progress.status == RunStatus::Pending {
             self.push(RunStarted { run_id: self.run_id() });
+            self.advance();
+        } else if self.run.may_continue() {
+            self.push(RunContinued { run_id: self.run_id() });
+            self.retry_what_may_be();
             self.advance();
         }
     }
@@ -349,7 +355,7 @@ impl Draft<'_> {
     }
 
     /// All decisions count, or none does.
-    fn resolve(&mut self, decisions: Vec<Decision>, by: Option<&UserId>) -> Result<(), Refusal> {
+    fn resolve(&mut self, decisions: Vec<Decision>, by: Option<&UserId>, has_slot: bool) -> Result<(), Refusal> {
         for decision in decisions {
             let in_doubt =
                 |step: &Step| step.state == StepState::InDoubt && step.call_id() == Some(&decision.tool_call_id);
@@ -368,11 +374,13 @@ impl Draft<'_> {
                 return Ok(());
             }
         }
-        let doubts = self.run.open_steps().any(|(_, step)| step.state == StepState::InDoubt);
-        if self.run.progress.status == RunStatus::Paused && !doubts {
-            self.push(RunContinued { run_id: self.run_id() });
-            self.retry_what_may_be();
-            self.advance();
+        match self.run.progress.status {
+            RunStatus::Paused if has_slot => self.begin(),
+            RunStatus::Running => {
+                self.retry_what_may_be();
+                self.advance();
+            }
+            _ => {}
         }
         Ok(())
     }

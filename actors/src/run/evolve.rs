@@ -29,9 +29,9 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
 pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
     match event {
         RunEvent::Queued(queued) => *run = created(queued, at),
-        RunEvent::Started(_) => {
+        RunEvent::Started(_) | RunEvent::Continued(_) => {
             run.progress.status = RunStatus::Running;
-            run.progress.started_at = Some(at);
+            run.progress.turn_at = Some(at);
         }
         RunEvent::StepRequested(request) => requested(run, request),
         RunEvent::StepCompleted(done) => settle(run, done.step, StepState::Done(done.result.clone())),
@@ -48,7 +48,6 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
             resolution => settle(run, resolved.step, StepState::Resolved(resolution.clone())),
         },
         RunEvent::Paused(_) => run.progress.status = RunStatus::Paused,
-        RunEvent::Continued(_) => run.progress.status = RunStatus::Running,
         RunEvent::CancelRequested(_) => {}
         RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
         RunEvent::Failed(_) => run.progress.status = RunStatus::Error,

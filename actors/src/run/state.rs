@@ -39,8 +39,8 @@ pub struct Origin {
 pub struct Progress {
     /// Its status.
     pub status: RunStatus,
-    /// When it got its turn.
-    pub started_at: Option<Timestamp>,
+    /// When it last got its turn: as it began, or went on after a pause.
+    pub turn_at: Option<Timestamp>,
     /// How many steps were requested.
     pub steps: u32,
     /// How many of them ask the model.
@@ -119,7 +119,7 @@ impl RunState {
     pub fn queued(origin: Origin) -> Self {
         let progress = Progress {
             status: RunStatus::Pending,
-            started_at: None,
+            turn_at: None,
             steps: 0,
             turns: 0,
             last_turn: None,
@@ -144,6 +144,28 @@ impl RunState {
     /// The steps without an outcome, with their places.
     pub fn open_steps(&self) -> impl Iterator<Item = (u32, &Arc<Step>)> {
         (0..).zip(&self.steps).filter(|(_, step)| !step.state.is_settled())
+    }
+
+    /// Whether all that it waits for is a moment: a provider has asked for patience.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        let is_at_work = |step: &Step| matches!(step.state, StepState::Requested | StepState::RetryAllowed);
+        let waits = |step: &Step| matches!(step.state, StepState::Waiting { .. });
+        self.progress.status == RunStatus::Running
+            && self.open_steps().any(|(_, step)| waits(step))
+            && !self.open_steps().any(|(_, step)| is_at_work(step))
+    }
+
+    /// Whether it is paused and nothing is left to decide: it goes on as soon as there is a slot.
+    #[must_use]
+    pub fn may_continue(&self) -> bool {
+        self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| step.state != StepState::InDoubt)
+    }
+
+    /// What is told of where it is: once everything is decided it waits for its turn and for no person.
+    #[must_use]
+    pub fn told_status(&self) -> RunStatus {
+        if self.may_continue() { RunStatus::Pending } else { self.progress.status }
     }
 
     /// The step whose attempt has just this number and no outcome yet; anything else is a late result.

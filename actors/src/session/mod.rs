@@ -28,6 +28,8 @@ pub struct SessionState {
     pub runs: u64,
     /// Its runs that are at work; a paused run is not.
     pub active: Vec<RunId>,
+    /// Its runs that are paused.
+    pub paused: Vec<RunId>,
     /// How many of its runs wait for their turn.
     pub waiting: u32,
 }
@@ -69,12 +71,20 @@ fn evolve_run(session: &mut SessionState, event: &RunEvent) {
             session.waiting = session.waiting.saturating_sub(1);
             session.active.push(started.run_id.clone());
         }
-        RunEvent::Continued(continued) => session.active.push(continued.run_id.clone()),
+        RunEvent::Continued(continued) => {
+            session.paused.retain(|run| *run != continued.run_id);
+            session.active.push(continued.run_id.clone());
+        }
         RunEvent::Cancelled(cancelled) if cancelled.stage == reenact_events::event::CancellationStage::Pending => {
             session.waiting = session.waiting.saturating_sub(1);
         }
-        RunEvent::Paused(_) | RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
+        RunEvent::Paused(paused) => {
+            session.active.retain(|run| *run != paused.run_id);
+            session.paused.push(paused.run_id.clone());
+        }
+        RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
             session.active.retain(|run| run != event.run_id());
+            session.paused.retain(|run| run != event.run_id());
         }
         _ => {}
     }

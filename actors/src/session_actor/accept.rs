@@ -3,6 +3,7 @@
 use ractor::ActorProcessingErr;
 use reenact_events::{
     AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
+    agent::WhenBusy,
     command::{AgentRef, StartRun},
     event::RunStatus,
 };
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::SessionWork;
 use crate::{
+    admission::Ticket,
     answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
     partition::{Proposal, Submission},
@@ -39,7 +41,7 @@ impl SessionWork {
             if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
                 return Ok(Err(Refusal::RunNotFound.into()));
             }
-            return self.repeat(Some((run_id, known.progress.status)), true, consumed).await;
+            return self.repeat(Some((run_id, known.told_status())), true, consumed).await;
         }
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
@@ -47,11 +49,18 @@ impl SessionWork {
         let Some(agent) = partition.shared.agent(&start.agent) else {
             return Ok(Err(Refusal::AgentNotFound.into()));
         };
+        if let Err(refused) = self.make_way(&run_id, user_id.as_ref(), &agent).await? {
+            return Ok(Err(refused));
+        }
         let session = partition.states.session(self.id())?;
-        let begins = session.is_free() && partition.shared.admission().try_begin(number, &run_id);
-        if !begins && let Err(queued) = partition.shared.admission().try_wait(number, &run_id) {
-            let limit = partition.shared.settings.queue_depth_max;
-            return Ok(Err(SubmitError::QueueFull { queued, limit, retry_after_s: 1 }));
+        let owner = user_id.clone().or_else(|| session.user_id.clone());
+        let ticket = Ticket::of(self.id(), owner.as_ref(), &agent, partition.shared.now());
+        let may_begin = agent.queue.when_busy == WhenBusy::Parallel || !self.is_busy(&session)?;
+        let begins = may_begin && partition.shared.admission().try_begin(number, &run_id, &ticket);
+        if begins {
+            partition.shared.admission().begun(number, &run_id, partition.shared.now());
+        } else if let Err(full) = self.try_wait(&run_id) {
+            return Ok(Err(full));
         }
         let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
@@ -76,7 +85,7 @@ impl SessionWork {
                 if begins {
                     self.spawn(run_id, Entry::Begun).await?;
                 } else {
-                    self.stand_in_line_if_free()?;
+                    self.due(&run_id)?;
                 }
                 Ok(Ok(self.accepted(receipt, Some(run))))
             }

@@ -20,11 +20,6 @@ const RUN_CRASHES_MAX: u32 = 5;
 const RESTART_MS: u64 = 20;
 
 impl SessionWork {
-    pub(super) fn has_slot(&self, run_id: &RunId) -> bool {
-        let partition = self.partition();
-        partition.shared.admission().holds(partition.lease.partition, run_id)
-    }
-
     pub(super) async fn spawn(&mut self, run_id: RunId, entry: Entry) -> Result<(), ActorProcessingErr> {
         let seed = RunSeed {
             partition: self.partition().clone(),
@@ -46,41 +41,17 @@ impl SessionWork {
                 continue;
             }
             match run.progress.status {
-                RunStatus::Running => {
-                    partition.shared.admission().force(partition.lease.partition, &run_id);
-                    self.spawn(run_id, Entry::Recovered).await?;
+                RunStatus::Running => self.spawn(run_id, Entry::Recovered).await?,
+                RunStatus::Pending => {
+                    partition.shared.admission().found_waiting(partition.lease.partition, &run_id);
+                    if self.is_parallel(&run)? {
+                        self.stand_in_line(&run)?;
+                    }
                 }
-                RunStatus::Pending => partition.shared.admission().found_waiting(partition.lease.partition, &run_id),
                 _ => {}
             }
         }
-        self.stand_in_line_if_free()
-    }
-
-    pub(super) fn stand_in_line_if_free(&self) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition();
-        let session = partition.states.session(self.id())?;
-        if session.active.is_empty() && session.waiting > 0 {
-            partition.shared.admission().stand_in_line(partition.lease.partition, self.id());
-        }
-        partition.shared.call_next();
-        Ok(())
-    }
-
-    pub(super) async fn admit(&mut self) -> Result<(), ActorProcessingErr> {
-        let partition = self.partition().clone();
-        let session = partition.states.session(self.id())?;
-        let first = if session.active.is_empty() { partition.states.first_waiting(self.id())? } else { None };
-        partition.shared.admission().answer(partition.lease.partition, self.id(), first.as_ref());
-        let Some(run_id) = first else {
-            partition.shared.call_next();
-            return Ok(());
-        };
-        if self.runs.contains_key(&run_id) {
-            self.tell(&run_id, RunMessage::Begin);
-            return Ok(());
-        }
-        self.spawn(run_id, Entry::Called).await
+        self.line_up()
     }
 
     pub(super) async fn run_changed(
@@ -91,7 +62,6 @@ impl SessionWork {
     ) -> Result<(), ActorProcessingErr> {
         let partition = self.partition().clone();
         if status == RunStatus::Running {
-            partition.shared.admission().force(partition.lease.partition, run_id);
             return Ok(());
         }
         partition.shared.admission().release(partition.lease.partition, run_id);
@@ -110,7 +80,7 @@ impl SessionWork {
         if !self.runs.contains_key(run_id) {
             partition.states.release_run(run_id);
         }
-        self.stand_in_line_if_free()?;
+        self.line_up()?;
         self.delete_if_quiet().await
     }
 
@@ -152,7 +122,7 @@ impl SessionWork {
             _ if run.progress.history_lost => Entry::Failing(history_lost()),
             RunStatus::Running => Entry::Recovered,
             // It was called, and failed before it began.
-            RunStatus::Pending if self.has_slot(&run_id) => Entry::Called,
+            RunStatus::Pending | RunStatus::Paused if self.has_slot(&run_id) => Entry::Called,
             _ => Entry::Waiting,
         };
         if !self.runs.contains_key(&run_id) {

@@ -99,8 +99,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         clock,
     };
     let settings = Settings {
-        concurrency_max: config.max_concurrency,
-        queue_depth_max: config.max_queue_depth,
+        bounds: config.bounds.clone(),
         blob_grace: config.blob_grace,
         snapshot_events: config.snapshots.events,
         snapshot_period: config.snapshots.period,

@@ -5,9 +5,9 @@
 //! (it was deleted) changes nothing.
 
 use reenact_events::{
-    Event, Recorded, RunEvent, Timestamp,
+    Event, Recorded, RunEvent, RunId, Timestamp,
     agent::AgentSpec,
-    event::{ComponentEvent, DecodeError, RunQueued, SessionCreated, SessionEvent},
+    event::{ComponentEvent, DecodeError, RunQueued, RunStatus, SessionCreated, SessionEvent},
 };
 use serde_json::{Value, json};
 
@@ -83,7 +83,16 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
     };
     rows.put_run_event(event.run_id(), stored)?;
     match event {
-        RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => change_status(rows, event, at),
+        RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
+            change_status(rows, event.run_id(), at, |_, status| Ok(status_after(status, event)))
+        }
+        RunEvent::StepResolved(_) => change_status(rows, event.run_id(), at, |rows, status| match status {
+            RunStatus::Paused => {
+                let view = RunView::from_rows(&rows.run_events(event.run_id())?)?;
+                Ok(view.map_or(status, |view| view.status))
+            }
+            status => Ok(status),
+        }),
         _ if event.is_end() => end(rows, event, at),
         _ => Ok(()),
     }
@@ -124,9 +133,18 @@ fn session_of(queued: &RunQueued) -> SessionCreated {
     }
 }
 
-fn change_status(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewError> {
-    let Some(mut row) = rows.run(event.run_id())? else { return Ok(()) };
-    row.status = status_after(row.status, event);
+fn change_status(
+    rows: &mut dyn Rows,
+    run: &RunId,
+    at: Timestamp,
+    next: impl FnOnce(&mut dyn Rows, RunStatus) -> Result<RunStatus, ViewError>,
+) -> Result<(), ViewError> {
+    let Some(mut row) = rows.run(run)? else { return Ok(()) };
+    let status = next(rows, row.status)?;
+    if status == row.status {
+        return Ok(());
+    }
+    row.status = status;
     if let Value::Object(data) = &mut row.run_data {
         data.insert("status".to_owned(), json!(row.status.as_str()));
     }

@@ -68,7 +68,7 @@ pub struct RunView {
     pub ended: Option<Timestamp>,
     /// Where it is.
     pub status: RunStatus,
-    /// What it waits for, while it is paused.
+    /// What it waits for, while it is paused and something is left to decide.
     pub pause: Option<Arc<str>>,
     /// Its calls, by place.
     pub steps: BTreeMap<u32, StepView>,
@@ -184,6 +184,11 @@ impl RunView {
             Resolution::Completed { value } => step.settle(at, tool_result(value.clone(), false)),
             Resolution::Skip => step.settle(at, tool_result(Text::inline(SKIPPED), true)),
         }
+        if self.status == RunStatus::Paused && self.steps.values().all(|step| step.doubt.is_none()) {
+            // Nobody is waited for any more: like a run that has not begun, it goes on when its turn comes.
+            self.status = RunStatus::Pending;
+            self.pause = None;
+        }
     }
 }
 
@@ -198,7 +203,7 @@ fn tool_result(content: Text, error: bool) -> StepResult {
     StepResult::Tool { content, error, media: Vec::new() }
 }
 
-/// The status that follows `event`.
+/// The status that follows `event`. Whether a decision was the last that was missing, only the whole run can tell.
 #[must_use]
 pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
     match event {

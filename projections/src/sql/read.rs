@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Dump, ViewError,
     fold::{Rows, RunView},
-    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow},
+    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow, StatusCount},
 };
 
 /// A page of sessions.
@@ -44,6 +44,15 @@ pub(crate) fn runs(
 /// How many runs.
 pub(crate) fn count_runs(database: Database<'_>, scope: &Scope, filter: &RunFilter) -> Result<u64, ViewError> {
     count(database, "runs", "", &select::of_runs(scope, filter))
+}
+
+/// How many runs have each status that any has.
+pub(crate) fn runs_by_status(database: Database<'_>, scope: &Scope) -> Result<Vec<StatusCount>, ViewError> {
+    let conditions = select::of_runs(scope, &RunFilter::default());
+    let sql = format!("SELECT status, count(*), min(created_at) FROM runs{} GROUP BY status", conditions.sql());
+    database.query(&sql, params_from_iter(conditions.values), |row| {
+        Ok(StatusCount { status: status(row, 0)?, runs: unsigned(row, 1)?, oldest_created_at: row.get(2)? })
+    })
 }
 
 /// A list that is cut into pages.

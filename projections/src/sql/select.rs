@@ -129,11 +129,13 @@ pub(super) fn of_runs(scope: &Scope, filter: &RunFilter) -> Conditions {
     conditions
 }
 
-/// Newest first; within a session by place, which a clock that was set back cannot change.
+/// By creation; within a session by place, which a clock that was set back cannot change.
 pub(super) fn run_order(filter: &RunFilter) -> &'static str {
-    match filter.session_id {
-        Some(_) => " ORDER BY run_index DESC, run_id DESC",
-        None => " ORDER BY created_at DESC, run_index DESC, run_id DESC",
+    match (&filter.session_id, filter.order) {
+        (Some(_), Order::Descending) => " ORDER BY run_index DESC, run_id DESC",
+        (Some(_), Order::Ascending) => " ORDER BY run_index, run_id",
+        (None, Order::Descending) => " ORDER BY created_at DESC, run_index DESC, run_id DESC",
+        (None, Order::Ascending) => " ORDER BY created_at, run_index, run_id",
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     AgentId, BatchId, ChainHash, Event, LogId, NewEvent, Offset, PartitionId, RawJson, Recorded, RunId, SessionId,
     StepToken, StreamKey, Term, Text, Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec},
+    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec},
     event::{
         ComponentRegistered, RunCompleted, RunQueued, RunStarted, SessionCreated, StepCall, StepCompleted,
         StepRequested, StepResult, ToolCallRequest, Usage,
@@ -47,6 +47,7 @@ pub(crate) fn agent(id: &str) -> AgentSpec {
         tools: Vec::new(),
         history_runs: 3,
         limits: Limits { tool_calls: 50, turns: 50, timeout_s: 3600 },
+        queue: QueueSpec::default(),
     }
 }
 

@@ -3,8 +3,8 @@
 use reenact_events::{
     BlobRef, MediaKind, MediaRef, Text,
     event::{
-        CancellationStage, Failure, Resolution, RunCancelled, RunContinued, RunFailed, RunPaused, SessionDeleted,
-        SessionUpdated, StepCompleted, StepFailed, StepInDoubt, StepResolved, StepResult,
+        CancellationStage, Failure, Resolution, RunCancelled, RunContinued, RunFailed, RunPaused, RunStatus,
+        SessionDeleted, SessionUpdated, StepCompleted, StepFailed, StepInDoubt, StepResolved, StepResult,
     },
 };
 use reenact_projections::query::RunRow;
@@ -191,6 +191,26 @@ fn a_decision_about_a_step_in_doubt_is_its_result() {
         assert_eq!(data["tools"][0]["tool_call_error"], error);
         assert_eq!(data["messages"][2]["role"], "tool");
     }
+}
+
+#[test]
+fn a_run_of_which_everything_is_decided_waits_for_its_turn_and_for_nobody() {
+    let mut history = in_doubt();
+    let at = session("s");
+    history.push(&at, tool_requested("r", 1, 1, "c2", Text::inline("{}")));
+    history.push(&at, StepInDoubt { run_id: run("r"), step: 1, attempt: 1, reason: "the process ended".into() });
+    let shown = |history: &History| {
+        let (stored, data) = (history.memory().dump().runs[0].clone(), data(history));
+        assert_eq!([&stored.run_data["status"], &data["status"]], [stored.status.as_str(); 2]);
+        (stored.status, data["requirements"].as_array().map(Vec::len))
+    };
+    assert_eq!(shown(&history), (RunStatus::Paused, Some(2)));
+    for (step, expected) in [(0, (RunStatus::Paused, Some(1))), (1, (RunStatus::Pending, None))] {
+        history.push(&at, StepResolved { run_id: run("r"), step, resolution: Resolution::Retry, by: None });
+        assert_eq!(shown(&history), expected);
+    }
+    history.push(&at, RunContinued { run_id: run("r") });
+    assert_eq!(shown(&history), (RunStatus::Running, None));
 }
 
 #[test]

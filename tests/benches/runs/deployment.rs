@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
+use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, admission::Bounds, keys::SHAPES};
 use reenact_agents::DirBlobs;
 use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{Clock, EventLog, LogId, NodeId, PartitionId, Timestamp};
@@ -69,7 +69,7 @@ impl Deployment {
             live_bus: None,
             clock,
         };
-        let settings = Settings { concurrency_max: 0, queue_depth_max: 0, idle_ms, ..Settings::of(bench()) };
+        let settings = Settings { bounds: Bounds::default(), idle_ms, ..Settings::of(bench()) };
         let node = NodeHandle::start(tools, settings).await.expect("a node");
         while !node.readiness().is_settled() {
             tokio::time::sleep(POLL).await;

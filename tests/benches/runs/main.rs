@@ -7,9 +7,10 @@
 //! left in memory would be counted otherwise. Files are below `target/`, on a real disk, and in the page cache
 //! when they are read.
 //!
-//! `cargo bench -p reenact-tests --bench runs` takes a few minutes; `-- commits`, `-- growth` or `-- crowd`
-//! does one part of it.
+//! `cargo bench -p reenact-tests --bench runs` takes a few minutes; `-- commits`, `-- growth`, `-- crowd`
+//! or `-- claims` does one part of it.
 
+mod claims;
 mod client;
 mod commits;
 mod counted;
@@ -37,6 +38,9 @@ fn main() {
     }
     if wanted("crowd") {
         crowd::report();
+    }
+    if wanted("claims") {
+        claims::report();
     }
 }
 

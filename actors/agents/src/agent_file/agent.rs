@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use reenact_events::{
     AgentId,
-    agent::{AgentSpec, Limits},
+    agent::{AgentSpec, Limits, QueueSpec, WhenBusy},
 };
 use toml_edit::Document;
 
@@ -20,7 +20,7 @@ pub(super) const TURNS: u32 = 20;
 /// Seconds that a run may take, if the file does not say.
 pub(super) const TIMEOUT_S: u32 = 3600;
 
-const KEYS: &[&str] = &["id", "name", "description", "instructions", "model", "history", "limits", "tools"];
+const KEYS: &[&str] = &["id", "name", "description", "instructions", "model", "history", "limits", "queue", "tools"];
 const ID_BYTES_MAX: usize = 255;
 
 /// What a file holds.
@@ -57,6 +57,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let tools = tools::read(root, environment);
     let history_runs = root.section("history", &["runs"]).and_then(|history| history.whole("runs", 0..=1000));
     let limits = limits(root);
+    let queue = queue(root);
     Some(AgentSpec {
         id: AgentId::trusted(id?),
         name: name.unwrap_or_else(|| id.unwrap_or_default().to_owned()),
@@ -66,6 +67,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
         tools,
         history_runs: history_runs.unwrap_or(HISTORY_RUNS),
         limits,
+        queue,
     })
 }
 
@@ -93,5 +95,20 @@ fn limits(root: &Section<'_>) -> Limits {
         tool_calls: whole("tool_calls", 0..=10_000).unwrap_or(TOOL_CALLS),
         turns: whole("turns", 1..=1_000).unwrap_or(TURNS),
         timeout_s: whole("timeout_s", 1..=604_800).unwrap_or(TIMEOUT_S),
+    }
+}
+
+fn queue(root: &Section<'_>) -> QueueSpec {
+    let usual = QueueSpec::default();
+    let Some(section) = root.section("queue", &["priority", "paused_holds_session", "when_busy"]) else { return usual };
+    QueueSpec {
+        priority: section.whole("priority", 0..=100).unwrap_or(usual.priority),
+        paused_holds_session: section.flag("paused_holds_session").unwrap_or(usual.paused_holds_session),
+        when_busy: match section.word("when_busy", &["queue", "reject", "interrupt", "parallel"]).as_deref() {
+            Some("reject") => WhenBusy::Reject,
+            Some("interrupt") => WhenBusy::Interrupt,
+            Some("parallel") => WhenBusy::Parallel,
+            _ => usual.when_busy,
+        },
     }
 }

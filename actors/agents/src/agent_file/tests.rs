@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use reenact_events::agent::{Effect, ToolKind};
+use reenact_events::agent::{Effect, ToolKind, WhenBusy};
 
 use super::*;
 
@@ -23,6 +23,11 @@ runs = 5
 
 [limits]
 tool_calls = 7
+
+[queue]
+priority = 80
+paused_holds_session = true
+when_busy = "reject"
 
 [[tools]]
 type = "http"
@@ -64,6 +69,8 @@ fn a_whole_file_is_read_with_its_defaults() {
     assert_eq!((support.model.timeout_s, support.model.retries, support.history_runs), (120, 2, 5));
     assert_eq!(support.limits, Limits { tool_calls: 7, turns: 20, timeout_s: 3600 });
     assert_eq!(plain.limits, Limits { tool_calls: 50, turns: 20, timeout_s: 3600 });
+    assert_eq!(support.queue, QueueSpec { priority: 80, paused_holds_session: true, when_busy: WhenBusy::Reject });
+    assert_eq!(plain.queue, QueueSpec::default());
     let [refund, calculator] = &support.tools[..] else { panic!("{:?}", support.tools) };
     assert_eq!((refund.effect, refund.timeout_s), (Effect::AtMostOnce, 30));
     assert!(matches!(&refund.kind, ToolKind::Http { headers, .. } if headers.len() == 1));

@@ -69,6 +69,12 @@ pub const KEYS: &[Key] = &[
     ),
     Key::new("advertise", "", "Where other nodes find this one's HTTP; empty is `http://` and `--listen`"),
     Key::new("max-concurrency", "32", "How many runs are at work at once"),
+    Key::new("max-user-concurrency", "0", "How many runs of one user are at work at once; 0 is no bound"),
+    Key::new(
+        "max-provider-concurrency",
+        "",
+        "How many runs whose model is of a provider are at work at once, as `openai=8,demo=2`; others have no bound",
+    ),
     Key::new("max-queue-depth", "1000", "How many runs may wait; 0 is no bound"),
     Key::new("drain-s", "30", "Seconds that runs may go on after a request to stop"),
     Key::new("blob-grace-s", "3600", "Seconds after which stored bytes that nothing refers to any more are removed"),

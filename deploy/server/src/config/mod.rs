@@ -5,6 +5,7 @@ mod file;
 mod kafka;
 mod keys;
 mod layers;
+mod queue;
 mod snapshots;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
@@ -12,6 +13,7 @@ use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 pub use kafka::Kafka;
 pub use keys::{KEYS, Key};
 pub use layers::{Flags, Layers, Source, Value};
+use reenact_actors::admission::Bounds;
 pub use snapshots::{SnapshotPlace, Snapshots};
 
 /// The file that is read when `--config` names none.
@@ -169,10 +171,8 @@ pub struct Config {
     pub node: String,
     /// Where other nodes find this one's HTTP.
     pub advertise: String,
-    /// How many runs may be at work at once.
-    pub max_concurrency: usize,
-    /// How many runs may wait.
-    pub max_queue_depth: usize,
+    /// How many runs may be at work at once, and how many may wait.
+    pub bounds: Bounds,
     /// How long runs may go on after a request to stop.
     pub drain: Duration,
     /// How long stored bytes that nothing refers to are kept.
@@ -222,8 +222,7 @@ impl Config {
                 url => url.to_owned(),
             },
             log,
-            max_concurrency: layers.positive("max-concurrency")?,
-            max_queue_depth: layers.parse("max-queue-depth", "a number of runs, 0 or more")?,
+            bounds: queue::bounds(layers)?,
             drain: Duration::from_secs(layers.parse("drain-s", "a whole number of seconds")?),
             blob_grace: Duration::from_secs(layers.parse("blob-grace-s", "a whole number of seconds")?),
             allow_unauthenticated: layers.parse("allow-unauthenticated", "`true` or `false`")?,
@@ -318,7 +317,7 @@ mod tests {
         assert_eq!(config.data, PathBuf::from("./data"));
         assert_eq!(config.listen.to_string(), "127.0.0.1:7777");
         assert_eq!(config.agents, Agents::FolderOrDemo("./agents".into()));
-        assert_eq!((config.max_concurrency, config.max_queue_depth), (32, 1000));
+        assert_eq!(config.bounds, Bounds { node: 32, waiting: 1000, ..Bounds::default() });
         assert_eq!(config.drain, Duration::from_secs(30));
         assert_eq!(config.durability, Durability::Full);
     }
@@ -340,6 +339,10 @@ mod tests {
             ("listen", "localhost:7777"),
             ("max-concurrency", "0"),
             ("max-concurrency", "-1"),
+            ("max-user-concurrency", "some"),
+            ("max-provider-concurrency", "openai"),
+            ("max-provider-concurrency", "openai=0"),
+            ("max-provider-concurrency", "openai=4,openai=5"),
             ("drain-s", "soon"),
             ("durability", "none"),
             ("log-format", "xml"),

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod json_body;
 pub mod paging;
 pub mod position;
+pub mod queue;
 pub mod router;
 pub mod runs;
 pub mod scope;

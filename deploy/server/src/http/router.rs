@@ -18,6 +18,7 @@ use super::{
     about, agents, cluster, docs,
     error::{ApiError, panicked},
     position::POSITION,
+    queue,
     runs::{cancel, list, proceed, read, resume, start},
     sessions,
     state::App,
@@ -50,6 +51,9 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(resume::resume))
         .routes(routes!(proceed::proceed))
         .routes(routes!(list::all))
+        .routes(routes!(queue::stats))
+        .routes(routes!(queue::list))
+        .routes(routes!(queue::one))
         .routes(routes!(list::one))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
         .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))

@@ -18,7 +18,7 @@
 //! | `step.requested`, tool | `ToolCallStarted`, for the first attempt |
 //! | `step.completed`, tool | `ToolCallCompleted` or `ToolCallError` |
 //! | `step.failed`, tool, for good | `ToolCallError` |
-//! | `step.resolved` | `ToolCallCompleted` or `ToolCallError`; nothing for a retry |
+//! | `step.resolved` | `ToolCallCompleted` or `ToolCallError`; nothing for a retry. After the last one the run is PENDING |
 //! | `paused` | `RunContentCompleted` at `E - 1`, `RunPaused` |
 //! | `continued` | `RunContinued` |
 //! | `completed` | `RunContentCompleted` at `E - 1`, `RunCompleted` |
@@ -308,7 +308,11 @@ impl Frames {
     }
 
     fn resolved(&mut self, index: u64, at: Timestamp, step: &StepResolved) -> Vec<WireFrame> {
-        let Some((text, error)) = self.tools.resolve(step.step, &step.resolution) else {
+        let outcome = self.tools.resolve(step.step, &step.resolution);
+        if self.status == RunStatus::Paused && !self.tools.any_in_doubt() {
+            self.status = RunStatus::Pending;
+        }
+        let Some((text, error)) = outcome else {
             return Vec::new();
         };
         let frame = self.frame(index, at, if error { "ToolCallError" } else { "ToolCallCompleted" });

@@ -272,6 +272,28 @@ fn a_paused_run_says_which_calls_wait_and_goes_on_after_the_decision() {
 }
 
 #[test]
+fn the_stream_of_a_run_that_waits_for_its_turn_after_the_last_decision_goes_on() {
+    let doubt = |step| StepInDoubt { run_id: run(), step, attempt: 1, reason: "restart".into() };
+    let decided = |step| StepResolved { run_id: run(), step, resolution: Resolution::Retry, by: None };
+    let frames = play(vec![
+        Act::Event(tool(1, 1)),
+        Act::Event(tool(2, 1)),
+        Act::Event(doubt(1).into()),
+        Act::Event(doubt(2).into()),
+        Act::Event(RunPaused { run_id: run(), reason: "two calls are in doubt".into() }.into()),
+        Act::Event(decided(1).into()),
+        Act::Event(decided(2).into()),
+    ]);
+    let mut folded = Frames::new(who(), None);
+    let statuses = frames.iter().map(|frame| {
+        folded.fold(frame);
+        folded.status()
+    });
+    let statuses: Vec<_> = statuses.collect();
+    assert_eq!(statuses[4..], [RunStatus::Paused, RunStatus::Paused, RunStatus::Pending]);
+}
+
+#[test]
 fn every_end_has_its_frame_and_status() {
     let failed = RunFailed {
         run_id: run(),

@@ -50,6 +50,11 @@ impl Tools {
         }
     }
 
+    /// Whether something is left to decide.
+    pub(super) fn any_in_doubt(&self) -> bool {
+        self.0.values().any(|call| call.in_doubt)
+    }
+
     /// The outcome that a decision gives, if it gives one, and whether it is an error.
     pub(super) fn resolve(&mut self, step: u32, resolution: &Resolution) -> Option<(Text, bool)> {
         self.0.get_mut(&step)?.in_doubt = false;

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reenact_events::{RunId, SessionId};
-use reenact_projections::query::{Page, RunFilter};
+use reenact_projections::query::{Order, Page, RunFilter};
 
 use super::{
     read::{output, statuses},
@@ -54,6 +54,7 @@ pub async fn all(Ready(services): Ready, Query(query): Query, After(after): Afte
         statuses: Vec::new(),
         created_after: query.number("created_after", any.clone())?,
         created_before: query.number("created_before", any)?,
+        order: Order::default(),
     };
     let statuses = statuses(&query)?;
     let token = services.caught_up(after.as_ref()).await?;

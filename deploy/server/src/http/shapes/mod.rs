@@ -7,6 +7,7 @@ mod session;
 use chrono::{DateTime, SecondsFormat};
 
 pub use agent::{AgentResponse, AgentSummary, ModelResponse};
+pub(crate) use run::input_of;
 pub use run::{RunPreview, RunSchema, Ticket};
 pub use session::{SessionDetail, SessionSchema, chat_history};
 

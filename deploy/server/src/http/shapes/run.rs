@@ -161,7 +161,7 @@ fn cut(text: &str) -> String {
     text.chars().take(PREVIEW_CHARS).collect()
 }
 
-fn input_of(run_data: &Value) -> String {
+pub(crate) fn input_of(run_data: &Value) -> String {
     match &run_data["input"]["input_content"] {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
