@@ -101,6 +101,7 @@ fn agent() -> AgentSpec {
             timeout_s: 1,
             retries: 0,
         },
+        fallbacks: Vec::new(),
         tools: Vec::new(),
         history_runs: 0,
         limits: Limits { tool_calls: 1, turns: 1, timeout_s: 1 },

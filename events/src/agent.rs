@@ -23,6 +23,9 @@ pub struct AgentSpec {
     pub instructions: Option<String>,
     /// The model it thinks with.
     pub model: ModelSpec,
+    /// The models that are asked once those before them have failed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelSpec>,
     /// The tools it may call, in declared order.
     pub tools: Vec<ToolSpec>,
     /// How many finished runs of the session the model sees.
@@ -37,6 +40,17 @@ impl AgentSpec {
     pub fn version(&self) -> Arc<str> {
         let json = serde_json::to_string(self).unwrap_or_default();
         ids::derived("agent", &[&json]).to_string().into()
+    }
+
+    /// All its models, in the order in which they are asked.
+    pub fn models(&self) -> impl Iterator<Item = &ModelSpec> {
+        std::iter::once(&self.model).chain(&self.fallbacks)
+    }
+
+    /// The model at a place among [`AgentSpec::models`].
+    #[must_use]
+    pub fn model_at(&self, place: u32) -> Option<&ModelSpec> {
+        self.models().nth(place as usize)
     }
 
     /// The tool of this name; names are compared exactly.

@@ -6,7 +6,7 @@ use reenact_events::{
     Timestamp, UserId,
     agent::{AgentSpec, Effect, Limits, ModelSpec, ToolKind, ToolSpec},
     event::{
-        CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
+        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
         SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
@@ -99,6 +99,7 @@ fn agent() -> AgentSpec {
             timeout_s: 60,
             retries: 2,
         },
+        fallbacks: Vec::new(),
         tools: vec![
             tool("calculator", Effect::ReadOnly, ToolKind::Builtin),
             tool("book", Effect::Idempotent, http.clone()),
@@ -114,6 +115,11 @@ fn bare_agent() -> AgentSpec {
     let model =
         ModelSpec { base_url: None, api_key_env: None, temperature_milli: None, max_tokens: None, ..agent().model };
     AgentSpec { description: None, instructions: None, model, tools: Vec::new(), ..agent() }
+}
+
+fn with_fallbacks() -> AgentSpec {
+    let second = ModelSpec { provider: "gemini".to_owned(), retries: 0, ..agent().model };
+    AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -157,6 +163,7 @@ fn entities() -> Vec<Named> {
         ("accepting", accepting.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
+        ("fallbacks", registered(with_fallbacks()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
@@ -217,7 +224,13 @@ fn cancelled(stage: CancellationStage, partial: Option<Text>) -> Event {
 fn steps() -> Vec<Named> {
     let requested = |step, attempt, call| -> Event {
         let not_after = Timestamp(1_700_000_060_000);
-        StepRequested { run_id: run(), step, attempt, token: StepToken::of_step(&run(), step), not_after, call }.into()
+        let token = StepToken::of_step(&run(), step);
+        StepRequested { run_id: run(), step, attempt, token, not_after, call, model: None }.into()
+    };
+    let asked = |place, trims| -> Event {
+        let model = Some(AskedModel { place, id: "gpt-x".into(), provider: "openai".into(), trims });
+        let (token, not_after, call) = (StepToken::of_step(&run(), 5), Timestamp(9), StepCall::Model { turn: 1 });
+        StepRequested { run_id: run(), step: 5, attempt: 3, token, not_after, call, model }.into()
     };
     let tool = |effect| StepCall::Tool {
         call_id: "call_1".into(),
@@ -227,6 +240,8 @@ fn steps() -> Vec<Named> {
     };
     vec![
         ("model", requested(0, 1, StepCall::Model { turn: 0 })),
+        ("model_first", asked(0, 0)),
+        ("model_fallback", asked(2, 1)),
         ("tool_read_only", requested(1, 1, tool(Effect::ReadOnly))),
         ("tool_idempotent", requested(1, 2, tool(Effect::Idempotent))),
         ("tool_reconcile", requested(2, 1, tool(Effect::Reconcile))),

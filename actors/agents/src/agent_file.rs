@@ -98,6 +98,7 @@ pub fn demo_agent() -> AgentSpec {
             timeout_s: model::TIMEOUT_S,
             retries: model::RETRIES,
         },
+        fallbacks: Vec::new(),
         tools: BUILTINS.iter().filter_map(|builtin| tools::of_builtin(builtin).ok()).collect(),
         history_runs: agent::HISTORY_RUNS,
         limits: Limits { tool_calls: agent::TOOL_CALLS, turns: agent::TURNS, timeout_s: agent::TIMEOUT_S },

@@ -4,7 +4,8 @@ pub mod decide;
 pub mod evolve;
 pub mod history;
 pub mod state;
+pub mod trim;
 
 pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};
 pub use evolve::evolve;
-pub use state::{RunState, Step, StepState};
+pub use state::{Asked, RunState, Step, StepState};

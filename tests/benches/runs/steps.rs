@@ -46,6 +46,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
             timeout_s: 60,
             retries: 2,
         },
+        fallbacks: Vec::new(),
         tools: vec![tool],
         history_runs: 3,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },

@@ -1,4 +1,4 @@
-//! Reads `[model]`.
+//! Reads `[model]` and `[[model.fallbacks]]`.
 
 use reenact_events::agent::ModelSpec;
 use reqwest::Url;
@@ -16,22 +16,42 @@ pub(super) const RETRIES: u32 = 2;
 
 const KEYS: &[&str] =
     &["provider", "id", "base_url", "api_key_env", "temperature", "max_tokens", "timeout_s", "retries"];
+/// The key of the models that are asked after a model.
+const FALLBACKS: &str = "fallbacks";
 /// What makes no difference to the demo model.
 const NOT_FOR_DEMO: &[&str] = &["base_url", "api_key_env", "temperature", "max_tokens"];
 
-pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Option<ModelSpec> {
+/// Models beside the agent's own. Each has its retries, and an error names them all.
+const FALLBACKS_MAX: usize = 8;
+
+/// The agent's own model, and those that are asked after it.
+pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Option<(ModelSpec, Vec<ModelSpec>)> {
     if !root.has("model") {
         root.note("model", "missing; it says which model answers, for example [model] with provider = \"demo\"");
         return None;
     }
-    let section = root.section("model", KEYS)?;
-    let provider = provider(&section);
+    let with_fallbacks: Vec<_> = KEYS.iter().copied().chain([FALLBACKS]).collect();
+    let section = root.section("model", &with_fallbacks)?;
+    let fallbacks = section.tables(FALLBACKS);
+    if fallbacks.len() > FALLBACKS_MAX {
+        section.note(FALLBACKS, format!("are {}; at most {FALLBACKS_MAX} are allowed", fallbacks.len()));
+    }
+    let fallbacks: Vec<_> = fallbacks
+        .iter()
+        .enumerate()
+        .map(|(index, table)| one(&section.element(FALLBACKS, index, table, KEYS), environment))
+        .collect();
+    Some((one(&section, environment)?, fallbacks.into_iter().collect::<Option<_>>()?))
+}
+
+fn one(section: &Section<'_>, environment: &Environment) -> Option<ModelSpec> {
+    let provider = provider(section);
     let id = match provider.as_deref() {
         Some("demo") => Some(section.text("id").unwrap_or_else(|| "demo".to_owned())),
         _ => section.required_text("id", "the model's id at its provider, for example \"gpt-5-mini\""),
     };
-    let base_url = section.text("base_url").filter(|url| is_base_url(&section, url));
-    let api_key_env = section.text("api_key_env").filter(|name| is_variable(&section, "api_key_env", name));
+    let base_url = section.text("base_url").filter(|url| is_base_url(section, url));
+    let api_key_env = section.text("api_key_env").filter(|name| is_variable(section, "api_key_env", name));
     let temperature = section.number("temperature", 0.0..=2.0);
     let model = ModelSpec {
         provider: provider?,
@@ -43,7 +63,7 @@ pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Option<Mode
         timeout_s: section.whole("timeout_s", 1..=86_400).unwrap_or(TIMEOUT_S),
         retries: section.whole("retries", 0..=20).unwrap_or(RETRIES),
     };
-    check_together(&section, &model, environment);
+    check_together(section, &model, environment);
     Some(model)
 }
 
