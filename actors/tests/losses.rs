@@ -96,6 +96,7 @@ fn agent() -> AgentSpec {
             id: "demo".to_owned(),
             base_url: None,
             api_key_env: None,
+            api_key_file: None,
             temperature_milli: None,
             max_tokens: None,
             timeout_s: 1,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentId, RawJson, ids};
 
-/// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`).
+/// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`, a path).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSpec {
     /// Its id, `^[a-z0-9][a-z0-9-_]*$`.
@@ -71,6 +71,9 @@ pub struct ModelSpec {
     pub base_url: Option<String>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
+    /// The file that holds the key; it is read at each call, so that a key can be changed while the server runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<String>,
     /// Sampling temperature in thousandths (700 = 0.7), if set.
     pub temperature_milli: Option<u32>,
     /// At most this many tokens in an answer, if set.

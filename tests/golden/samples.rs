@@ -94,6 +94,7 @@ fn agent() -> AgentSpec {
             id: "gpt-x".to_owned(),
             base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
             api_key_env: Some("OPENAI_API_KEY".to_owned()),
+            api_key_file: None,
             temperature_milli: Some(700),
             max_tokens: Some(1024),
             timeout_s: 60,
@@ -120,6 +121,11 @@ fn bare_agent() -> AgentSpec {
 fn with_fallbacks() -> AgentSpec {
     let second = ModelSpec { provider: "gemini".to_owned(), retries: 0, ..agent().model };
     AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
+}
+
+fn with_key_file() -> AgentSpec {
+    let file = Some("/run/secrets/key".to_owned());
+    AgentSpec { model: ModelSpec { api_key_file: file, ..bare_agent().model }, ..bare_agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -164,6 +170,7 @@ fn entities() -> Vec<Named> {
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("fallbacks", registered(with_fallbacks()).into()),
+        ("key_file", registered(with_key_file()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),

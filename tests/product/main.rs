@@ -21,6 +21,7 @@ mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod fallbacks;
+mod key_files;
 mod lost_stores;
 mod refused_starts;
 mod snapshots;

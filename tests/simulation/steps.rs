@@ -53,6 +53,7 @@ fn model(id: &str, retries: u32) -> ModelSpec {
         id: id.to_owned(),
         base_url: None,
         api_key_env: None,
+        api_key_file: None,
         temperature_milli: None,
         max_tokens: None,
         timeout_s: 60,

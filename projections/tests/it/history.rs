@@ -39,6 +39,7 @@ pub(crate) fn agent(id: &str) -> AgentSpec {
             id: "demo-1".to_owned(),
             base_url: None,
             api_key_env: None,
+            api_key_file: None,
             temperature_milli: None,
             max_tokens: None,
             timeout_s: 60,

@@ -41,6 +41,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
             id: "m".to_owned(),
             base_url: None,
             api_key_env: None,
+            api_key_file: None,
             temperature_milli: None,
             max_tokens: None,
             timeout_s: 60,

@@ -140,6 +140,17 @@ fn each_mistake_names_its_key_and_what_is_allowed() {
             "model.fallbacks",
             "at most 8",
         ),
+        (
+            "[model]\nprovider = \"openai\"\nid = \"x\"\napi_key_file = \"/nowhere/key\"",
+            "model.api_key_file",
+            "failed to read the file `/nowhere/key`",
+        ),
+        (
+            "[model]\nprovider = \"openai\"\nid = \"x\"\napi_key_file = \"/nowhere/key\"\napi_key_env = \"OPENAI_API_KEY\"",
+            "model.api_key_file",
+            "beside `api_key_env`",
+        ),
+        ("[model]\nprovider = \"demo\"\napi_key_file = \"k\"", "model.api_key_file", "no meaning"),
         ("id = \"Nope\"\n[model]\nprovider = \"demo\"", "id", "^[a-z0-9][a-z0-9-_]*$"),
         ("id = \"a\"\nid = \"b\"", "", "duplicate key"),
     ] {
