@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reenact_tests::stub::{ModelStub, Reply};
+use reenact_tests::stub::{ModelStub, Reply, anthropic, gemini};
 use serde_json::{Value, json};
 
 use crate::support::Product;
@@ -39,7 +39,7 @@ fn error(status: u16, message: &str) -> Reply {
 }
 
 /// What the metrics say of each model: its id, the number of its calls, and whether they are repeats.
-fn calls(run: &Value) -> Vec<(String, u64, bool)> {
+fn counted(run: &Value) -> Vec<(String, u64, bool)> {
     let entries = run["metrics"]["details"]["model"].as_array().expect("models");
     let of = |entry: &Value| {
         let calls = entry["calls"].as_u64().expect("a number");
@@ -79,7 +79,7 @@ async fn what_each_model_was_asked_is_in_events_and_metrics_and_survives_a_rebui
     let run = two.product.turn("a", "s", "hello").await;
     let expected =
         [("one", 1, false), ("one", 1, true), ("two", 1, true)].map(|(id, n, again)| (id.to_owned(), n, again));
-    assert_eq!(calls(&run), expected);
+    assert_eq!(counted(&run), expected);
     let asked: Vec<Value> =
         two.product.events().iter().filter_map(|event| event["data"].get("model").cloned()).collect();
     let model = |place, id| json!({"place": place, "id": id, "provider": "openai"});
@@ -159,4 +159,33 @@ async fn when_all_fail_the_error_names_each_model_and_its_reason_and_the_session
     assert_eq!(two.asked(), (2, 1));
     two.first.otherwise(Reply::text("up again"));
     assert_eq!(two.product.turn("a", "s", "hello").await["content"], "up again");
+}
+
+#[tokio::test]
+async fn a_run_goes_from_one_protocol_to_the_next_with_all_that_it_has_done() {
+    let stubs = [ModelStub::start().await, ModelStub::start().await, ModelStub::start().await];
+    let names = ["openai", "anthropic", "gemini"];
+    let model = |(name, stub): (&str, &ModelStub)| {
+        format!("provider = \"{name}\"\nid = \"of-{name}\"\nbase_url = \"{}\"\nretries = 0\n", stub.base_url())
+    };
+    let models: Vec<_> = names.into_iter().zip(&stubs).map(model).collect();
+    let tool = "[[tools]]\ntype = \"builtin\"\nname = \"calculator\"\n";
+    let file = format!("[model]\n{}{tool}", models.join("[[model.fallbacks]]\n"));
+    let product = Product::new().agent("a", &file).started().await;
+    let [first, second, third] = &stubs;
+    let calls = [("same", "calculator", r#"{"expression":"1+1"}"#), ("c:2", "calculator", "{")];
+    first.push(Reply::calls(&calls));
+    first.push(error(503, "down"));
+    second.push(anthropic::calls(&calls));
+    second.push(anthropic::stream(&[anthropic::start(), anthropic::error("overloaded_error", "Overloaded")]));
+    third.push(gemini::text("two"));
+    let run = product.turn("a", "s", "count").await;
+    assert_eq!((&run["content"], &run["model_provider"]), (&json!("two"), &json!("gemini")), "{run:#}");
+    let asked =
+        [("of-openai", 2, false), ("of-anthropic", 1, false), ("of-anthropic", 1, true), ("of-gemini", 1, true)];
+    assert_eq!(counted(&run), asked.map(|(id, count, again)| (id.to_owned(), count, again)));
+    assert!(second.requests().iter().all(|request| anthropic::malformed(&request.body).is_none()));
+    let request = third.requests().pop().expect("it was asked");
+    assert_eq!(gemini::malformed(&request.body), None, "{:#}", request.body);
+    assert_eq!(run["tools"].as_array().map(Vec::len), Some(4));
 }
