@@ -18,9 +18,9 @@ use tokio::time::MissedTickBehavior;
 use crate::{
     live::LiveHub,
     partition::{Partition, PartitionMessage},
-    run::{ReconcileAnswer, RunCommand, RunState, Step, history},
+    run::{Asked, ReconcileAnswer, RunCommand, RunState, Step, history, trim},
     run_actor::RunMessage,
-    step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepContext, StepError, ToolCall, ToolReply},
+    step::{ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, StepContext, StepError, ToolCall, ToolReply},
 };
 
 /// Words are shown at least this often, milliseconds,
@@ -85,9 +85,9 @@ async fn outcome(job: Job) -> RunCommand {
     }
     match job.step.call.clone() {
         StepCall::Model { .. } => {
-            let outcome = model(&job).await;
+            let (outcome, trim) = model(&job).await;
             let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
-            RunCommand::ModelReturned { step, attempt, outcome, duration_ms }
+            RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms }
         }
         StepCall::Tool { name, arguments, .. } => {
             let call = match tool_call(&job, &name, &arguments).await {
@@ -105,8 +105,8 @@ async fn outcome(job: Job) -> RunCommand {
     }
 }
 
-async fn model(job: &Job) -> Result<StepResult, StepError> {
-    let shared = &job.partition.shared;
+/// What the model said, and the next trim that would shorten what it was sent.
+async fn model(job: &Job) -> (Result<StepResult, StepError>, Option<u32>) {
     let origin = &job.run.origin;
     let history =
         match job.partition.states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize) {
@@ -117,8 +117,18 @@ async fn model(job: &Job) -> Result<StepResult, StepError> {
                 std::future::pending().await
             }
         };
-    let messages = history::messages(&job.agent, &history, &job.run);
-    let call = ModelCall { agent: job.agent.clone(), model: job.agent.model.clone(), messages, context: job.context() };
+    let Asked { place, trims } = job.step.asked;
+    let trim = trim::next(&history, &job.run, trims);
+    let messages = history::messages(&job.agent, &history, &job.run, trims);
+    (ask(job, place, messages).await, trim)
+}
+
+async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<StepResult, StepError> {
+    let shared = &job.partition.shared;
+    let Some(model) = job.agent.model_at(place).cloned() else {
+        return Err(final_failure("model_refused", format!("agent `{}` has no model {place}", job.agent.id)));
+    };
+    let call = ModelCall { agent: job.agent.clone(), model, messages, context: job.context() };
     let words = job
         .words
         .clone()
@@ -215,8 +225,12 @@ fn tool_error(text: &str) -> StepResult {
 }
 
 fn passing(kind: &str, message: String) -> StepError {
+    StepError { retryable: true, ..final_failure(kind, message) }
+}
+
+fn final_failure(kind: &str, message: String) -> StepError {
     let failure = Failure { kind: kind.into(), message: message.into(), status: None };
-    StepError { failure, retryable: true, retry_after_ms: None, usage: None }
+    StepError { failure, retryable: false, retry_after_ms: None, usage: None }
 }
 
 /// A model's words on their way to the watchers, and all of them so far.

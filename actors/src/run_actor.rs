@@ -345,7 +345,12 @@ impl RunWork {
                     self.perform(request.step, request.attempt, false);
                 }
                 RunEvent::StepFailed(failed) => {
-                    if let Some(retry_at) = failed.retry_at {
+                    if let Some(retry_at) = failed.retry_at
+                        && self
+                            .run
+                            .step(failed.step)
+                            .is_some_and(|step| matches!(step.state, StepState::Waiting { .. }))
+                    {
                         self.retry_later(failed.step, retry_at);
                     }
                 }

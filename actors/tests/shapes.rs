@@ -6,7 +6,7 @@ use reenact_actors::{
     keys::SHAPES,
     run::{
         Step, StepState,
-        state::{Origin, Progress},
+        state::{Asked, GivenUp, Origin, Progress},
     },
     session::SessionState,
     states::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession},
@@ -20,7 +20,7 @@ use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 6_361_671_701_389_737_893;
+const EXPECTED: u64 = 4_438_817_191_086_207_080;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -51,7 +51,7 @@ fn steps() -> Vec<Step> {
         StepState::RetryAllowed,
         StepState::Done(model),
         StepState::Done(tool),
-        StepState::Failed(error),
+        StepState::Failed(error.clone()),
         StepState::Resolved(Resolution::Completed { value: Text::inline("v") }),
         StepState::Resolved(Resolution::Fail),
     ];
@@ -60,6 +60,8 @@ fn steps() -> Vec<Step> {
         token: StepToken(uuid::Uuid::from_u128(7)),
         attempt: 2,
         failures: 1,
+        asked: Asked { place: 1, trims: 2 },
+        given_up: vec![GivenUp { place: 0, error: error.clone() }],
         not_after: Timestamp(8),
         state,
     };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AgentId, RawJson, ids};
 
-/// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`).
+/// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`, a path).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSpec {
     /// Its id, `^[a-z0-9][a-z0-9-_]*$`.
@@ -23,6 +23,9 @@ pub struct AgentSpec {
     pub instructions: Option<String>,
     /// The model it thinks with.
     pub model: ModelSpec,
+    /// The models that are asked once those before them have failed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelSpec>,
     /// The tools it may call, in declared order.
     pub tools: Vec<ToolSpec>,
     /// How many finished runs of the session the model sees.
@@ -40,6 +43,17 @@ impl AgentSpec {
     pub fn version(&self) -> Arc<str> {
         let json = serde_json::to_string(self).unwrap_or_default();
         ids::derived("agent", &[&json]).to_string().into()
+    }
+
+    /// All its models, in the order in which they are asked.
+    pub fn models(&self) -> impl Iterator<Item = &ModelSpec> {
+        std::iter::once(&self.model).chain(&self.fallbacks)
+    }
+
+    /// The model at a place among [`AgentSpec::models`].
+    #[must_use]
+    pub fn model_at(&self, place: u32) -> Option<&ModelSpec> {
+        self.models().nth(place as usize)
     }
 
     /// The tool of this name; names are compared exactly.
@@ -60,6 +74,9 @@ pub struct ModelSpec {
     pub base_url: Option<String>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
+    /// The file that holds the key; it is read at each call, so that a key can be changed while the server runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<String>,
     /// Sampling temperature in thousandths (700 = 0.7), if set.
     pub temperature_milli: Option<u32>,
     /// At most this many tokens in an answer, if set.

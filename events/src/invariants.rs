@@ -8,6 +8,7 @@
 //! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
+//! * `R5`: a run never goes back to a model that it gave up, nor to a conversation that was too long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +43,7 @@ struct RunWatch {
     started: bool,
     ended: bool,
     steps: BTreeMap<u32, StepWatch>,
+    asked: (u32, u32),
 }
 
 /// Watches one partition from its first event (or from a known position) on.
@@ -161,6 +163,11 @@ impl RunWatch {
         }
         watch.attempt = step.attempt;
         watch.at_most_once = at_most_once;
+        let Some(model) = &step.model else { return Ok(()) };
+        let (place, trims) = std::mem::replace(&mut self.asked, (model.place, model.trims));
+        if model.place < place || model.trims < trims {
+            return Err(("R5", format!("model {} trim {} after {place} and {trims}", model.place, model.trims)));
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use reenact_events::{
     Timestamp, UserId,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
     event::{
-        CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
+        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
         SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
@@ -94,11 +94,13 @@ fn agent() -> AgentSpec {
             id: "gpt-x".to_owned(),
             base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
             api_key_env: Some("OPENAI_API_KEY".to_owned()),
+            api_key_file: None,
             temperature_milli: Some(700),
             max_tokens: Some(1024),
             timeout_s: 60,
             retries: 2,
         },
+        fallbacks: Vec::new(),
         tools: vec![
             tool("calculator", Effect::ReadOnly, ToolKind::Builtin),
             tool("book", Effect::Idempotent, http.clone()),
@@ -123,6 +125,16 @@ fn queued_agent() -> AgentSpec {
 
 fn rejecting_agent() -> AgentSpec {
     AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
+}
+
+fn with_fallbacks() -> AgentSpec {
+    let second = ModelSpec { provider: "gemini".to_owned(), retries: 0, ..agent().model };
+    AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
+}
+
+fn with_key_file() -> AgentSpec {
+    let file = Some("/run/secrets/key".to_owned());
+    AgentSpec { model: ModelSpec { api_key_file: file, ..bare_agent().model }, ..bare_agent() }
 }
 
 fn entities() -> Vec<Named> {
@@ -168,6 +180,8 @@ fn entities() -> Vec<Named> {
         ("least", registered(bare_agent()).into()),
         ("queue", registered(queued_agent()).into()),
         ("rejecting", registered(rejecting_agent()).into()),
+        ("fallbacks", registered(with_fallbacks()).into()),
+        ("key_file", registered(with_key_file()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
@@ -228,7 +242,13 @@ fn cancelled(stage: CancellationStage, partial: Option<Text>) -> Event {
 fn steps() -> Vec<Named> {
     let requested = |step, attempt, call| -> Event {
         let not_after = Timestamp(1_700_000_060_000);
-        StepRequested { run_id: run(), step, attempt, token: StepToken::of_step(&run(), step), not_after, call }.into()
+        let token = StepToken::of_step(&run(), step);
+        StepRequested { run_id: run(), step, attempt, token, not_after, call, model: None }.into()
+    };
+    let asked = |place, trims| -> Event {
+        let model = Some(AskedModel { place, id: "gpt-x".into(), provider: "openai".into(), trims });
+        let (token, not_after, call) = (StepToken::of_step(&run(), 5), Timestamp(9), StepCall::Model { turn: 1 });
+        StepRequested { run_id: run(), step: 5, attempt: 3, token, not_after, call, model }.into()
     };
     let tool = |effect| StepCall::Tool {
         call_id: "call_1".into(),
@@ -238,6 +258,8 @@ fn steps() -> Vec<Named> {
     };
     vec![
         ("model", requested(0, 1, StepCall::Model { turn: 0 })),
+        ("model_first", asked(0, 0)),
+        ("model_fallback", asked(2, 1)),
         ("tool_read_only", requested(1, 1, tool(Effect::ReadOnly))),
         ("tool_idempotent", requested(1, 2, tool(Effect::Idempotent))),
         ("tool_reconcile", requested(2, 1, tool(Effect::Reconcile))),

@@ -235,8 +235,9 @@ fn failed(run: &Value, kind: &str, wanted: &str) {
 async fn a_model_that_answers_nonsense_fails_its_run_with_the_cause() {
     let world = World::with("").await;
     for (reply, kind, wanted) in nonsense() {
-        world.model.push(reply);
+        world.model.otherwise(reply);
         failed(&world.product.turn("a", "s", "hello").await, kind, wanted);
+        world.model.otherwise(Reply::text("ok"));
         world.turn("s", "go on").await;
     }
     // Bad calls of tools are not errors of the run.

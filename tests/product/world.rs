@@ -25,11 +25,20 @@ impl World {
         Self::set(more, |product| product).await
     }
 
+    /// A world whose agent's file begins with `head` and holds `more` besides.
+    pub(crate) async fn headed(head: &str, more: &str) -> Self {
+        Self::built(head, more, |product| product).await
+    }
+
     /// A world with settings of the program.
     pub(crate) async fn set(more: &str, settings: impl FnOnce(Product) -> Product) -> Self {
+        Self::built("", more, settings).await
+    }
+
+    async fn built(head: &str, more: &str, settings: impl FnOnce(Product) -> Product) -> Self {
         let (model, ledger) = (ModelStub::start().await, LedgerStub::start().await);
         let tools = tool("note", "effect = \"idempotent\"", &ledger) + &tool("once", "", &ledger);
-        let file = format!("{}{more}\n{tools}", agent_with_model(&model.base_url()));
+        let file = format!("{head}\n{}{more}\n{tools}", agent_with_model(&model.base_url()));
         let product = settings(Product::new().agent("a", &file)).started().await;
         Self { model, ledger, product }
     }

@@ -39,6 +39,10 @@ impl Dice {
         self.below(1_000) < per_mille
     }
 
+    pub(crate) fn pick<'a, T>(&self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).expect("small")]
+    }
+
     pub(crate) fn pause(&self, up_to_ms: u64) -> Duration {
         Duration::from_millis(self.below(up_to_ms + 1))
     }

@@ -152,12 +152,18 @@ impl Shuffle {
             return RunCommand::ToolReturned { step, attempt, result: tool_result(), duration_ms: 1 };
         }
         let outcome = if self.dice.hits(200) {
-            let failure = Failure { kind: "simulated".into(), message: "no".into(), status: None };
+            let failure =
+                Failure { kind: (*self.dice.pick(&steps::FAILURES)).into(), message: "no".into(), status: None };
             Err(StepError { failure, retryable: self.dice.hits(900), retry_after_ms: None, usage: None })
         } else {
             Ok(self.turn())
         };
-        RunCommand::ModelReturned { step, attempt, outcome, duration_ms: 1 }
+        RunCommand::ModelReturned { step, attempt, outcome, trim: self.trim(), duration_ms: 1 }
+    }
+
+    /// What the effect says can be left out; decisions do not take its word for it.
+    fn trim(&self) -> Option<u32> {
+        self.dice.hits(600).then(|| u32::try_from(self.dice.below(4)).expect("small"))
     }
 
     fn turn(&self) -> StepResult {
@@ -204,7 +210,7 @@ impl Shuffle {
     /// What the next run of the session would be shown is well formed.
     fn every_call_has_one_result(&self) -> Result<(), String> {
         if self.run.progress.status == RunStatus::Completed {
-            steps::assert_well_formed(&reenact_actors::run::history::messages(&self.context.agent, &[], &self.run));
+            steps::assert_well_formed(&reenact_actors::run::history::messages(&self.context.agent, &[], &self.run, 2));
         }
         Ok(())
     }

@@ -22,6 +22,9 @@ pub(crate) const TOOLS: [(&str, Effect); 4] = [
     ("refund", Effect::AtMostOnce),
 ];
 
+/// How models fail: so that the next one is asked, so that less is sent, and so that the run ends.
+pub(crate) const FAILURES: [&str; 4] = ["rate_limited", "context_overflow", "context_overflow", "simulated"];
+
 pub(crate) fn agent() -> Arc<AgentSpec> {
     let tool = |(name, effect): (&str, Effect)| ToolSpec {
         name: name.to_owned(),
@@ -36,21 +39,27 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         name: "Simulated".to_owned(),
         description: None,
         instructions: Some("Be brief.".to_owned()),
-        model: ModelSpec {
-            provider: "simulated".to_owned(),
-            id: "m".to_owned(),
-            base_url: None,
-            api_key_env: None,
-            temperature_milli: None,
-            max_tokens: None,
-            timeout_s: 60,
-            retries: 2,
-        },
+        model: model("first", 2),
+        fallbacks: vec![model("second", 0), model("third", 1)],
         tools: TOOLS.map(tool).to_vec(),
         history_runs: 2,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
     })
+}
+
+fn model(id: &str, retries: u32) -> ModelSpec {
+    ModelSpec {
+        provider: "simulated".to_owned(),
+        id: id.to_owned(),
+        base_url: None,
+        api_key_env: None,
+        api_key_file: None,
+        temperature_milli: None,
+        max_tokens: None,
+        timeout_s: 60,
+        retries,
+    }
 }
 
 pub(crate) struct SimulatedSteps {
@@ -83,7 +92,11 @@ impl SimulatedSteps {
         let retryable = self.dice.hits(800);
         let retry_after_ms = self.dice.hits(300).then(|| self.dice.below(3_000));
         StepError {
-            failure: Failure { kind: "simulated".into(), message: "simulated failure".into(), status: None },
+            failure: Failure {
+                kind: (*self.dice.pick(&FAILURES)).into(),
+                message: "simulated failure".into(),
+                status: None,
+            },
             retryable,
             retry_after_ms,
             usage: None,
@@ -123,6 +136,12 @@ impl Steps for SimulatedSteps {
         Box::pin(async move {
             self.ledger.called(call.context.token, call.context.attempt, None);
             assert_well_formed(&call.messages);
+            assert!(
+                matches!(call.messages.first(), Some(ChatMessage::System(_))),
+                "the instructions are never trimmed"
+            );
+            let asks = |message: &ChatMessage| matches!(message, ChatMessage::User { .. });
+            assert!(call.messages.iter().any(asks), "the message is never trimmed");
             sink.text("so ");
             self.work().await;
             sink.text("be it");

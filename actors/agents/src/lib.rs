@@ -18,6 +18,7 @@ mod arguments;
 mod dir_blobs;
 mod environment;
 mod http;
+mod key_file;
 mod model;
 mod steps;
 mod strict_json;

@@ -3,6 +3,7 @@
 //! Recovery follows from the fold: the only open question after a crash is a step that was requested and has
 //! no outcome, and the step's declared effect answers it (architecture §8).
 
+mod models;
 mod tools;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -13,14 +14,14 @@ use reenact_events::{
     command::Decision,
     event::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued,
-        RunFailed, RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
-        StepResolved, StepResult,
+        RunFailed, RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved,
+        StepResult,
     },
 };
 
 use super::{
     evolve::evolve,
-    state::{RunState, Step, StepState},
+    state::{Asked, RunState, Step, StepState},
 };
 use crate::{api::Refusal, step::StepError};
 
@@ -46,6 +47,8 @@ pub enum RunCommand {
         attempt: u32,
         /// What it brought.
         outcome: Result<StepResult, StepError>,
+        /// The next trim that would shorten what was sent, if there is one.
+        trim: Option<u32>,
         /// Milliseconds that it took.
         duration_ms: u64,
     },
@@ -144,8 +147,8 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
     }
     match command {
         RunCommand::Begin => draft.begin(),
-        RunCommand::ModelReturned { step, attempt, outcome, duration_ms } => {
-            draft.model_returned(step, attempt, outcome, duration_ms);
+        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms } => {
+            draft.model_returned(step, attempt, outcome.map_err(|error| (error, trim)), duration_ms);
         }
         RunCommand::ToolReturned { step, attempt, result, duration_ms } => {
             draft.tool_returned(step, attempt, result, duration_ms);
@@ -210,8 +213,9 @@ impl Draft<'_> {
         let Some(last_turn) = self.run.progress.last_turn else {
             return self.request_model();
         };
-        match self.run.step(last_turn).map(|step| step.state.clone()) {
-            Some(StepState::Done(StepResult::Model { text, tool_calls, .. })) => {
+        let Some(last) = self.run.step(last_turn).cloned() else { return };
+        match last.state.clone() {
+            StepState::Done(StepResult::Model { text, tool_calls, .. }) => {
                 if tool_calls.is_empty() {
                     return self.push(RunCompleted { run_id: self.run_id(), content: text });
                 }
@@ -221,43 +225,32 @@ impl Draft<'_> {
                     self.request_model();
                 }
             }
-            Some(StepState::Failed(error)) => self.fail(error),
+            StepState::Failed(error) => self.fail(self.out_of_models(&last, error)),
             _ => {}
         }
         self.pause_if_only_doubts_are_left();
     }
 
-    fn request_model(&mut self) {
-        let turn = self.run.progress.turns;
-        let limit = self.context.agent.limits.turns;
-        if turn >= limit {
-            return self.fail(Failure {
-                kind: "turn_limit".into(),
-                message: format!(
-                    "the run asked the model {limit} times without coming to an answer; raise `limits.turns` of \
-                     agent `{}` if that is meant to be",
-                    self.context.agent.id
-                )
-                .into(),
-                status: None,
-            });
-        }
-        self.request(self.run.progress.steps, 1, StepCall::Model { turn });
-    }
-
-    fn request(&mut self, step: u32, attempt: u32, call: StepCall) {
+    fn request(&mut self, step: u32, attempt: u32, call: StepCall, asked: Asked) {
         let token = StepToken::of_step(self.run.id(), step);
         let not_after = self.context.now.plus_ms(START_WINDOW_MS);
-        self.push(StepRequested { run_id: self.run_id(), step, attempt, token, not_after, call });
+        let model = if matches!(call, StepCall::Model { .. }) { self.named(asked) } else { None };
+        self.push(StepRequested { run_id: self.run_id(), step, attempt, token, not_after, call, model });
     }
 
     fn again(&mut self, step: u32) {
         if let Some(known) = self.run.step(step).cloned() {
-            self.request(step, known.attempt + 1, known.call.clone());
+            self.request(step, known.attempt + 1, known.call.clone(), known.asked);
         }
     }
 
-    fn model_returned(&mut self, step: u32, attempt: u32, outcome: Result<StepResult, StepError>, duration_ms: u64) {
+    fn model_returned(
+        &mut self,
+        step: u32,
+        attempt: u32,
+        outcome: Result<StepResult, (StepError, Option<u32>)>,
+        duration_ms: u64,
+    ) {
         if self.run.awaits(step, attempt).is_none() {
             return;
         }
@@ -267,7 +260,7 @@ impl Draft<'_> {
                 self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
                 self.advance();
             }
-            Err(error) => self.model_failed(step, attempt, error),
+            Err((error, trim)) => self.model_failed(step, error, trim),
         }
     }
 
@@ -281,30 +274,6 @@ impl Draft<'_> {
                 seen.insert(call.id.clone());
             }
         }
-    }
-
-    fn model_failed(&mut self, step: u32, attempt: u32, error: StepError) {
-        let failures = self.run.step(step).map_or(0, |known| known.failures);
-        let retry_at = self.retry_at(step, failures, &error);
-        let StepError { failure, usage, .. } = error;
-        self.push(StepFailed { run_id: self.run_id(), step, attempt, error: failure, retry_at, usage });
-        self.advance();
-    }
-
-    /// When the next attempt is due: as the provider asks, else after a pause that doubles.
-    fn retry_at(&self, step: u32, failures: u32, error: &StepError) -> Option<Timestamp> {
-        if !error.retryable || failures >= self.context.agent.model.retries {
-            return None;
-        }
-        let wait_ms = match error.retry_after_ms {
-            Some(asked) if asked > RETRY_AFTER_MS_MAX => return None,
-            Some(asked) => i64::try_from(asked).unwrap_or(BACKOFF_MS_MAX),
-            None => {
-                let spread = i64::from(StepToken::of_step(self.run.id(), step).0.as_bytes()[0]);
-                (500_i64 << failures.min(6)).saturating_add(spread).min(BACKOFF_MS_MAX)
-            }
-        };
-        Some(self.context.now.plus_ms(wait_ms))
     }
 
     fn retry_due(&mut self, step: u32) {

@@ -7,7 +7,7 @@ use reenact_events::{
     event::{Resolution, RunQueued, RunStatus, StepCall, StepRequested},
 };
 
-use super::state::{Origin, RunState, Step, StepState};
+use super::state::{Asked, GivenUp, Origin, RunState, Step, StepState};
 
 /// The run after its first event.
 #[must_use]
@@ -69,10 +69,12 @@ pub fn touched_step(event: &RunEvent) -> Option<u32> {
 }
 
 fn requested(run: &mut RunState, request: &StepRequested) {
+    let asked = request.model.as_ref().map(|model| Asked { place: model.place, trims: model.trims });
     if run.step(request.step).is_some() {
         return update(run, request.step, |step| {
             step.attempt = request.attempt;
             step.not_after = request.not_after;
+            asks(step, asked.unwrap_or(step.asked));
             step.state = StepState::Requested;
         });
     }
@@ -81,6 +83,8 @@ fn requested(run: &mut RunState, request: &StepRequested) {
         token: request.token,
         attempt: request.attempt,
         failures: 0,
+        asked: asked.unwrap_or_default(),
+        given_up: Vec::new(),
         not_after: request.not_after,
         state: StepState::Requested,
     }));
@@ -89,6 +93,19 @@ fn requested(run: &mut RunState, request: &StepRequested) {
     if matches!(request.call, StepCall::Model { .. }) {
         run.progress.turns += 1;
         run.progress.last_turn = Some(request.step);
+    }
+}
+
+/// Another call begins to count its failures anew.
+fn asks(step: &mut Step, asked: Asked) {
+    if asked.place != step.asked.place
+        && let StepState::Waiting { error, .. } = &step.state
+    {
+        step.given_up.push(GivenUp { place: step.asked.place, error: error.clone() });
+    }
+    if asked != step.asked {
+        step.failures = 0;
+        step.asked = asked;
     }
 }
 

@@ -11,26 +11,30 @@ use reenact_events::{
     event::{Resolution, StepCall, StepResult},
 };
 
-use super::state::{RunState, Step, StepState};
+use super::{
+    state::{RunState, Step, StepState},
+    trim,
+};
 use crate::step::ChatMessage;
 
 /// What stands for a tool's empty result: providers refuse an empty one.
 pub const EMPTY_RESULT: &str = "(the tool returned nothing)";
 
-/// The conversation up to the next model call of `run`, after `history`, oldest first.
+/// The conversation up to the next model call of `run`, after `history`, oldest first, trimmed so far.
 #[must_use]
-pub fn messages(agent: &AgentSpec, history: &[RunState], run: &RunState) -> Vec<ChatMessage> {
+pub fn messages(agent: &AgentSpec, history: &[RunState], run: &RunState, trims: u32) -> Vec<ChatMessage> {
     let mut messages = Vec::new();
     if let Some(instructions) = agent.instructions.as_deref().filter(|text| !text.trim().is_empty()) {
         messages.push(ChatMessage::System(instructions.into()));
     }
-    for run in history.iter().chain([run]) {
-        one_run(run, &mut messages);
+    for earlier in trim::kept(history, trims) {
+        one_run(earlier, 0, &mut messages);
     }
+    one_run(run, trims, &mut messages);
     messages
 }
 
-fn one_run(run: &RunState, messages: &mut Vec<ChatMessage>) {
+fn one_run(run: &RunState, trims: u32, messages: &mut Vec<ChatMessage>) {
     messages.push(ChatMessage::User { text: run.origin.input.clone(), media: run.origin.media.clone() });
     for (at, step) in run.steps.iter().enumerate() {
         let StepState::Done(StepResult::Model { text, tool_calls, .. }) = &step.state else { continue };
@@ -41,7 +45,9 @@ fn one_run(run: &RunState, messages: &mut Vec<ChatMessage>) {
         messages.push(ChatMessage::Assistant { text, tool_calls: tool_calls.clone() });
         for (index, call) in tool_calls.iter().enumerate() {
             let step = run.steps.get(at + 1 + index).map(Arc::as_ref);
-            let (text, media) = step.map_or_else(|| (Text::inline("(the call was not made)"), Vec::new()), result_of);
+            let result = || step.map_or_else(|| (Text::inline("(the call was not made)"), Vec::new()), result_of);
+            let left_out = trim::in_place_of(run, at + 1 + index, trims).map(|text| (text, Vec::new()));
+            let (text, media) = left_out.unwrap_or_else(result);
             messages.push(ChatMessage::Tool { call_id: call.id.clone(), name: call.name.clone(), text, media });
         }
     }

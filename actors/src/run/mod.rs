@@ -5,7 +5,8 @@ pub mod evolve;
 pub mod history;
 pub mod reenact;
 pub mod state;
+pub mod trim;
 
 pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};
 pub use evolve::evolve;
-pub use state::{RunState, Step, StepState};
+pub use state::{Asked, RunState, Step, StepState};

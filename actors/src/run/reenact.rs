@@ -126,7 +126,7 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
             ]
         }
         RunEvent::StepCompleted(completed) => returned(run, completed),
-        RunEvent::StepFailed(failed) => model_failed(failed, *at),
+        RunEvent::StepFailed(failed) => model_failed(failed, *at, rest.get(1)),
         RunEvent::StepInDoubt(StepInDoubt { step, attempt, reason, .. }) => {
             let (step, attempt, answer) = (*step, *attempt, ReconcileAnswer::Unknown(reason.clone()));
             vec![recover(), RunCommand::Reconciled { step, attempt, answer }]
@@ -136,7 +136,8 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
             let all = decisions(run, rest);
             // Several at one moment may have come together or one by one.
             let some = (1..=all.len()).rev().map(|count| all[..count].to_vec());
-            let resolved = some.map(|decisions| RunCommand::Resolve { decisions, by: by.clone() });
+            let resolve = |(decisions, has_slot)| RunCommand::Resolve { decisions, by: by.clone(), has_slot };
+            let resolved = some.flat_map(|some| [(some.clone(), true), (some, false)]).map(resolve);
             resolved.chain([RunCommand::StartedTooLate { step: *step, attempt }]).collect()
         }
         RunEvent::CancelRequested(requested) => {
@@ -145,14 +146,15 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
         }
         RunEvent::Failed(_) => failure(event).into_iter().chain([recover()]).collect(),
         RunEvent::Paused(_) | RunEvent::Completed(_) => vec![recover()],
-        RunEvent::Queued(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_) => Vec::new(),
+        RunEvent::Continued(_) => vec![RunCommand::Begin],
+        RunEvent::Queued(_) | RunEvent::Cancelled(_) => Vec::new(),
     }
 }
 
 fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
     let StepCompleted { step, attempt, result, duration_ms, .. } = completed.clone();
     if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
-        return vec![RunCommand::ModelReturned { step, attempt, outcome: Ok(result), duration_ms }];
+        return vec![RunCommand::ModelReturned { step, attempt, outcome: Ok(result), trim: None, duration_ms }];
     }
     let happened = ReconcileAnswer::Happened(result.clone());
     vec![
@@ -161,15 +163,21 @@ fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
     ]
 }
 
-/// Whether the provider had named the pause is not recorded; the pause is.
-fn model_failed(failed: &StepFailed, at: Timestamp) -> Vec<RunCommand> {
+/// Whether the provider had named the pause, and whether less could have been sent, is not recorded; what followed is.
+fn model_failed(failed: &StepFailed, at: Timestamp, next: Option<&Recording>) -> Vec<RunCommand> {
     let StepFailed { step, attempt, error, retry_at, usage, .. } = failed.clone();
-    let asked = retry_at.and_then(|retry_at| u64::try_from(retry_at.ms_since(at)).ok());
-    let outcome = |retry_after_ms| {
-        Err(StepError { failure: error.clone(), retryable: retry_at.is_some(), retry_after_ms, usage })
+    let named_ms = retry_at.and_then(|retry_at| u64::try_from(retry_at.ms_since(at)).ok());
+    let trims = next.and_then(|next| match &next.event {
+        RunEvent::StepRequested(StepRequested { model: Some(asked), .. }) => Some(asked.trims),
+        _ => None,
+    });
+    let pauses = [(true, named_ms), (true, None), (false, None)];
+    let outcomes = pauses.into_iter().flat_map(|pause| [(pause, trims), (pause, None)]);
+    let returned = |((retryable, retry_after_ms), trim)| {
+        let outcome = Err(StepError { failure: error.clone(), retryable, retry_after_ms, usage });
+        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms: 0 }
     };
-    let returned = |outcome| RunCommand::ModelReturned { step, attempt, outcome, duration_ms: 0 };
-    vec![returned(outcome(asked)), returned(outcome(None))]
+    outcomes.map(returned).collect()
 }
 
 /// The attempts that a recovery dealt with: those of open steps that the next events of the same moment are about.

@@ -85,6 +85,24 @@ impl StepState {
     }
 }
 
+/// Which of its agent's models a step asks, and with how much of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Asked {
+    /// The model's place among the agent's models.
+    pub place: u32,
+    /// How far the conversation is trimmed, see [`trim`](super::trim).
+    pub trims: u32,
+}
+
+/// A model that the run does not ask any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    /// Its place among the agent's models.
+    pub place: u32,
+    /// How it failed last.
+    pub error: Failure,
+}
+
 /// A step with its latest attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
@@ -94,8 +112,12 @@ pub struct Step {
     pub token: StepToken,
     /// The latest attempt, from 1.
     pub attempt: u32,
-    /// How many attempts failed; attempts that a crash cut off do not count.
+    /// How many attempts to make the same call failed; attempts that a crash cut off do not count.
     pub failures: u32,
+    /// What the latest attempt asks, where it asks a model.
+    pub asked: Asked,
+    /// The models that were given up at this step.
+    pub given_up: Vec<GivenUp>,
     /// The latest attempt is not begun after this.
     pub not_after: Timestamp,
     /// How it stands.

@@ -79,6 +79,29 @@ pub struct StepRequested {
     pub not_after: Timestamp,
     /// What is done.
     pub call: StepCall,
+    /// Which model is asked, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<AskedModel>,
+}
+
+/// The model that an attempt asks. Events from before agents had several do not say: it was the first, with the whole
+/// conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedModel {
+    /// Its place among the agent's models; 0 is the agent's own, the fallbacks follow.
+    pub place: u32,
+    /// Its id at the provider.
+    pub id: Arc<str>,
+    /// Who serves it.
+    pub provider: Arc<str>,
+    /// How often the conversation was trimmed because a model found it too long.
+    #[serde(default, skip_serializing_if = "is_untrimmed")]
+    pub trims: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_untrimmed(trims: &u32) -> bool {
+    *trims == 0
 }
 
 /// A tool call as a model asked for it.
@@ -158,7 +181,7 @@ pub struct StepCompleted {
 /// What went wrong, for people and for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// A stable word, for example `rate_limited`, `context_overflow`, `model_unreachable`, `timeout`.
+    /// A stable word, for example `rate_limited`, `context_overflow`, `models_failed`, `timeout`.
     pub kind: Arc<str>,
     /// What happened and what to do, for people.
     pub message: Arc<str>,

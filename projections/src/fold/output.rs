@@ -39,10 +39,12 @@ impl RunView {
     #[must_use]
     pub fn output(&self, spec: Option<&AgentSpec>) -> Map<String, Value> {
         let mut map = self.short_output();
-        let model = json!(spec.map(|spec| &spec.model.id));
-        let provider = json!(spec.map(|spec| &spec.model.provider));
         map.insert("agent_name".to_owned(), json!(spec.map(|spec| &spec.name)));
-        map.insert("metrics".to_owned(), run_metrics(self, &model, &provider));
+        map.insert("metrics".to_owned(), run_metrics(self, spec.map(|spec| &spec.model)));
+        let (model, provider) = match self.asked_last() {
+            Some(asked) => (json!(asked.id), json!(asked.provider)),
+            None => (json!(spec.map(|spec| &spec.model.id)), json!(spec.map(|spec| &spec.model.provider))),
+        };
         map.insert("model".to_owned(), model);
         map.insert("model_provider".to_owned(), provider);
         map.insert("content".to_owned(), self.content());

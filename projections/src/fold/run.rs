@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
-        Failure, Resolution, RunCancelled, RunQueued, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt,
-        StepRequested, StepResolved, StepResult, Usage,
+        AskedModel, Failure, Resolution, RunCancelled, RunQueued, RunStatus, StepCall, StepCompleted, StepFailed,
+        StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
     upcast,
 };
@@ -19,6 +19,8 @@ pub const SKIPPED: &str = "(it was decided not to make this call)";
 /// One try of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempt {
+    /// The model it asked, if it did and its event says.
+    pub model: Option<AskedModel>,
     /// Tokens it cost, if the provider said.
     pub usage: Option<Usage>,
     /// Milliseconds it took, if it came back.
@@ -149,7 +151,7 @@ impl RunView {
             doubt: None,
         });
         step.doubt = None;
-        step.attempts.insert(event.attempt, Attempt::default());
+        step.attempts.insert(event.attempt, Attempt { model: event.model.clone(), ..Attempt::default() });
     }
 
     fn completed(&mut self, at: Timestamp, event: &StepCompleted) {
@@ -158,13 +160,14 @@ impl RunView {
             StepResult::Model { usage, .. } => *usage,
             StepResult::Tool { .. } => None,
         };
-        step.attempts.insert(event.attempt, Attempt { usage, duration_ms: Some(event.duration_ms) });
+        let attempt = step.attempts.entry(event.attempt).or_default();
+        (attempt.usage, attempt.duration_ms) = (usage, Some(event.duration_ms));
         step.settle(at, event.result.clone());
     }
 
     fn failed(&mut self, at: Timestamp, event: &StepFailed) {
         let Some(step) = self.steps.get_mut(&event.step) else { return };
-        step.attempts.insert(event.attempt, Attempt { usage: event.usage, duration_ms: None });
+        step.attempts.entry(event.attempt).or_default().usage = event.usage;
         if event.retry_at.is_none() && matches!(step.call, StepCall::Tool { .. }) {
             step.settle(at, tool_result(Text::inline(&event.error.message), true));
         }
@@ -189,6 +192,14 @@ impl RunView {
             self.status = RunStatus::Pending;
             self.pause = None;
         }
+    }
+}
+
+impl RunView {
+    /// The model that was asked last, where events say so.
+    #[must_use]
+    pub fn asked_last(&self) -> Option<&AskedModel> {
+        self.steps.values().rev().find_map(|step| step.attempts.values().next_back()?.model.as_ref())
     }
 }
 

@@ -1,6 +1,11 @@
 //! Tokens, summed. What nobody counted is unknown, which is not zero.
 
-use reenact_events::event::{StepCall, StepResult, Usage};
+use std::collections::BTreeMap;
+
+use reenact_events::{
+    agent::ModelSpec,
+    event::{AskedModel, StepCall, StepResult, Usage},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -75,13 +80,15 @@ impl Tokens {
     }
 }
 
-/// What a run's model calls cost, first tries and repeated ones apart: a repeat is paid as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ModelUsage {
-    /// First tries.
-    pub first: Calls,
-    /// Second and later tries.
-    pub retried: Calls,
+/// What a run's model calls cost, by model, first tries and repeated ones apart: a repeat is paid as well.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelUsage(BTreeMap<(u32, bool), ModelCalls>);
+
+/// The calls of one model, either first tries or later ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ModelCalls {
+    model: Option<AskedModel>,
+    calls: Calls,
 }
 
 /// Some model calls.
@@ -104,10 +111,10 @@ impl Calls {
         }
     }
 
-    fn entry(self, id: &Value, provider: &Value, retried: bool) -> Value {
+    fn entry(self, id: Value, provider: Value, retried: bool) -> Value {
         let mut map = self.tokens.to_map();
-        map.insert("id".to_owned(), id.clone());
-        map.insert("provider".to_owned(), provider.clone());
+        map.insert("id".to_owned(), id);
+        map.insert("provider".to_owned(), provider);
         map.insert("calls".to_owned(), json!(self.count));
         map.insert("calls_without_usage".to_owned(), json!(self.unmetered));
         map.insert("retried".to_owned(), json!(retried));
@@ -122,8 +129,10 @@ impl ModelUsage {
         let mut usage = Self::default();
         for step in run.steps.values().filter(|step| matches!(step.call, StepCall::Model { .. })) {
             for (number, attempt) in &step.attempts {
-                let calls = if *number <= 1 { &mut usage.first } else { &mut usage.retried };
-                calls.add(attempt.usage);
+                let place = attempt.model.as_ref().map_or(0, |model| model.place);
+                let of_model = usage.0.entry((place, *number > 1)).or_default();
+                of_model.model = of_model.model.take().or_else(|| attempt.model.clone());
+                of_model.calls.add(attempt.usage);
             }
         }
         usage
@@ -131,29 +140,32 @@ impl ModelUsage {
 
     /// All tokens.
     #[must_use]
-    pub fn total(self) -> Tokens {
-        self.first.tokens.plus(self.retried.tokens)
+    pub fn total(&self) -> Tokens {
+        self.0.values().fold(Tokens::default(), |sum, of_model| sum.plus(of_model.calls.tokens))
     }
 
-    fn details(self, id: &Value, provider: &Value) -> Value {
-        let entries: Vec<_> = [(self.first, false), (self.retried, true)]
-            .into_iter()
-            .filter(|(calls, _)| calls.count > 0)
-            .map(|(calls, retried)| calls.entry(id, provider, retried))
-            .collect();
-        json!({ "model": entries })
+    /// `first` is the agent's own model: calls that do not say have asked it.
+    fn details(&self, first: Option<&ModelSpec>) -> Value {
+        let entry = |((_, retried), of_model): (&(u32, bool), &ModelCalls)| {
+            let (id, provider) = match &of_model.model {
+                Some(model) => (json!(model.id), json!(model.provider)),
+                None => (json!(first.map(|model| &model.id)), json!(first.map(|model| &model.provider))),
+            };
+            of_model.calls.entry(id, provider, *retried)
+        };
+        json!({ "model": self.0.iter().map(entry).collect::<Vec<_>>() })
     }
 }
 
-/// A run's `metrics`.
+/// A run's `metrics`; `first` is its agent's own model.
 #[must_use]
-pub fn run_metrics(run: &RunView, model: &Value, provider: &Value) -> Value {
+pub fn run_metrics(run: &RunView, first: Option<&ModelSpec>) -> Value {
     let usage = ModelUsage::of(run);
     let mut map = usage.total().to_map();
     let duration = run.started.zip(run.ended).map(|(started, ended)| ended.ms_since(started));
     map.insert("time_to_first_token".to_owned(), json!(first_token_ms(run).map(seconds_u)));
     map.insert("duration".to_owned(), json!(duration.map(seconds)));
-    map.insert("details".to_owned(), usage.details(model, provider));
+    map.insert("details".to_owned(), usage.details(first));
     Value::Object(map)
 }
 

@@ -39,11 +39,13 @@ pub(crate) fn agent(id: &str) -> AgentSpec {
             id: "demo-1".to_owned(),
             base_url: None,
             api_key_env: None,
+            api_key_file: None,
             temperature_milli: None,
             max_tokens: None,
             timeout_s: 60,
             retries: 2,
         },
+        fallbacks: Vec::new(),
         tools: Vec::new(),
         history_runs: 3,
         limits: Limits { tool_calls: 50, turns: 50, timeout_s: 3600 },
@@ -174,7 +176,7 @@ pub(crate) fn tool_requested(run_name: &str, step: u32, attempt: u32, call_id: &
 
 fn step_requested(run_name: &str, step: u32, attempt: u32, call: StepCall) -> StepRequested {
     let token = StepToken::of_step(&run(run_name), step);
-    StepRequested { run_id: run(run_name), step, attempt, token, not_after: Timestamp(0), call }
+    StepRequested { run_id: run(run_name), step, attempt, token, not_after: Timestamp(0), call, model: None }
 }
 
 pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {

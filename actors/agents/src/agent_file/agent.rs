@@ -58,12 +58,14 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let history_runs = root.section("history", &["runs"]).and_then(|history| history.whole("runs", 0..=1000));
     let limits = limits(root);
     let queue = queue(root);
+    let (model, fallbacks) = model?;
     Some(AgentSpec {
         id: AgentId::trusted(id?),
         name: name.unwrap_or_else(|| id.unwrap_or_default().to_owned()),
         description,
         instructions,
-        model: model?,
+        model,
+        fallbacks,
         tools,
         history_runs: history_runs.unwrap_or(HISTORY_RUNS),
         limits,

@@ -134,6 +134,37 @@ impl<'a> Section<'a> {
         Some(Section::open(self.problems, table, &self.key_path(key), self.span_of(key), allowed))
     }
 
+    /// The tables of `[[key]]`, or of `key = [{…}]`.
+    pub(super) fn tables(&self, key: &str) -> Vec<(&'a dyn TableLike, Range<usize>)> {
+        let Some(item) = self.item(key) else { return Vec::new() };
+        if let Some(tables) = item.as_array_of_tables() {
+            return tables.iter().map(|table| (table as &dyn TableLike, table.span().unwrap_or_default())).collect();
+        }
+        let inline = item.as_array().map(|array| array.iter().map(|value| value.as_inline_table()).collect::<Vec<_>>());
+        match inline.and_then(|tables| tables.into_iter().collect::<Option<Vec<_>>>()) {
+            Some(tables) => {
+                tables.into_iter().map(|table| (table as &dyn TableLike, table.span().unwrap_or_default())).collect()
+            }
+            None => {
+                let path = self.key_path(key);
+                self.note(key, format!("must be a list of tables, each written as `[[{path}]]`"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// One of [`Section::tables`].
+    pub(super) fn element(
+        &self,
+        key: &str,
+        index: usize,
+        (table, span): &(&'a dyn TableLike, Range<usize>),
+        allowed: &[&str],
+    ) -> Section<'a> {
+        let path = format!("{}[{index}]", self.key_path(key));
+        Section::open(self.problems, *table, &path, span.clone(), allowed)
+    }
+
     pub(super) fn table(&self, key: &str) -> Option<&'a dyn TableLike> {
         self.typed(key, "a table", Item::as_table_like)
     }

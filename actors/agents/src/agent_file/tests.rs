@@ -78,6 +78,19 @@ fn a_whole_file_is_read_with_its_defaults() {
 }
 
 #[test]
+fn fallbacks_are_models_like_the_first_in_their_order() {
+    let second = "[[model.fallbacks]]\nprovider = \"openai\"\nid = \"x\"\nretries = 0\n";
+    let file = format!(
+        "{DEMO}{second}[[model.fallbacks]]\nprovider = \"demo\"\n[[tools]]\ntype = \"builtin\"\nname = \"sleep\""
+    );
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    let models: Vec<_> =
+        agent.models().map(|model| (model.provider.as_str(), model.id.as_str(), model.retries)).collect();
+    assert_eq!(models, [("demo", "demo", 2), ("openai", "x", 0), ("demo", "demo", 2)]);
+    assert_eq!((agent.model_at(1).unwrap().id.as_str(), agent.model_at(3)), ("x", None));
+}
+
+#[test]
 fn every_problem_of_every_file_is_told_with_its_place() {
     let errors = load(&[
         ("a.toml", "colour = 1\n[model]\nprovider = \"demo\"\n[limits]\nturns = 0\ntool_calls = \"x\"\n"),
@@ -121,6 +134,30 @@ fn each_mistake_names_its_key_and_what_is_allowed() {
         ("[model]\nprovider = \"openai\"\nid = \"x\"\ntemperature = 3", "model.temperature", "from 0 to 2"),
         ("[model]\nprovider = \"openai\"\nid = \"x\"\ntemperature = nan", "model.temperature", "from 0 to 2"),
         ("[model]\nprovider = \"demo\"\nbase_url = \"http://h\"", "model.base_url", "no meaning"),
+        ("[model]\nprovider = \"demo\"\nfallbacks = 1", "model.fallbacks", "[[model.fallbacks]]"),
+        ("[model]\nprovider = \"demo\"\n[model.fallbacks]\nid = \"x\"", "model.fallbacks", "[[model.fallbacks]]"),
+        ("[model]\nprovider = \"demo\"\n[[model.fallbacks]]\nid = \"x\"", "model.fallbacks[0].provider", "missing"),
+        (
+            "[model]\nprovider = \"demo\"\n[[model.fallbacks]]\nprovider = \"demo\"\nfallbacks = []",
+            "model.fallbacks[0].fallbacks",
+            "unknown key",
+        ),
+        (
+            &format!("[model]\nprovider = \"demo\"\n{}", "[[model.fallbacks]]\nprovider = \"demo\"\n".repeat(9)),
+            "model.fallbacks",
+            "at most 8",
+        ),
+        (
+            "[model]\nprovider = \"openai\"\nid = \"x\"\napi_key_file = \"/nowhere/key\"",
+            "model.api_key_file",
+            "failed to read the file `/nowhere/key`",
+        ),
+        (
+            "[model]\nprovider = \"openai\"\nid = \"x\"\napi_key_file = \"/nowhere/key\"\napi_key_env = \"OPENAI_API_KEY\"",
+            "model.api_key_file",
+            "beside `api_key_env`",
+        ),
+        ("[model]\nprovider = \"demo\"\napi_key_file = \"k\"", "model.api_key_file", "no meaning"),
         ("id = \"Nope\"\n[model]\nprovider = \"demo\"", "id", "^[a-z0-9][a-z0-9-_]*$"),
         ("id = \"a\"\nid = \"b\"", "", "duplicate key"),
     ] {

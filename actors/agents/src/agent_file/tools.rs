@@ -43,7 +43,7 @@ const BUILTIN_KEYS: &[&str] = &["type", "name", "description", "effect", "timeou
 pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Vec<ToolSpec> {
     let mut tools = Vec::new();
     let mut first_by_name = BTreeMap::new();
-    for (index, (table, span)) in tables(root).into_iter().enumerate() {
+    for (index, (table, span)) in root.tables("tools").into_iter().enumerate() {
         let path = format!("tools[{index}]");
         let Some(tool) = Tool { root, table, path, span }.read(environment) else { continue };
         if let Some(first) = first_by_name.insert(tool.spec.name.clone(), index) {
@@ -52,24 +52,6 @@ pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Vec<ToolSpe
         tools.push(tool.spec);
     }
     tools
-}
-
-/// The tables of `[[tools]]`, or of `tools = [{…}]`.
-fn tables<'a>(root: &Section<'a>) -> Vec<(&'a dyn TableLike, Range<usize>)> {
-    let Some(item) = root.item("tools") else { return Vec::new() };
-    if let Some(tables) = item.as_array_of_tables() {
-        return tables.iter().map(|table| (table as &dyn TableLike, table.span().unwrap_or_default())).collect();
-    }
-    let inline = item.as_array().map(|array| array.iter().map(|value| value.as_inline_table()).collect::<Vec<_>>());
-    match inline.and_then(|tables| tables.into_iter().collect::<Option<Vec<_>>>()) {
-        Some(tables) => {
-            tables.into_iter().map(|table| (table as &dyn TableLike, table.span().unwrap_or_default())).collect()
-        }
-        None => {
-            root.note("tools", "must be a list of tables, each written as `[[tools]]`");
-            Vec::new()
-        }
-    }
 }
 
 struct Tool<'r, 'a> {

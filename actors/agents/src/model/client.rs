@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use reenact_actors::step::{DeltaSink, ModelCall, ModelReply, StepError};
-use reenact_events::{Blobs, Timestamp};
+use reenact_events::{Blobs, Timestamp, agent::ModelSpec};
 use reqwest::{
     Client, Response,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -17,11 +17,11 @@ use super::{
     frames::Frames,
     gemini::Gemini,
     openai::OpenAi,
-    protocol::{Answer, PROVIDERS, Protocol, key_variable},
+    protocol::{Answer, PROVIDERS, Protocol, Provider, key_variable},
 };
 use crate::{
     environment::{Environment, Secrets},
-    http, text,
+    http, key_file, text,
 };
 
 /// How much of an error's body is read.
@@ -59,7 +59,7 @@ impl Models<'_> {
 
     async fn ask<P: Protocol>(&self, call: &ModelCall, sink: &dyn DeltaSink) -> Result<ModelReply, StepError> {
         let (model, provider) = (&call.model, P::PROVIDER);
-        let key = key_variable(&provider, model).and_then(|variable| self.environment.get(variable));
+        let key = self.key(&provider, model).await?;
         let mut secrets = Secrets::default();
         if let Some(key) = &key {
             secrets.add(key);
@@ -70,6 +70,18 @@ impl Models<'_> {
         let response = self.send::<P>(&asked, key.as_deref(), body).await?;
         let answer = P::Answer::default();
         Reading { asked: &asked, sink, started, first_byte_ms: None, answer }.read(response).await
+    }
+
+    /// The key as it is now.
+    async fn key(&self, provider: &Provider, model: &ModelSpec) -> Result<Option<String>, StepError> {
+        let Some(file) = &model.api_key_file else {
+            return Ok(key_variable(provider, model).and_then(|variable| self.environment.get(variable)));
+        };
+        let unreadable = |reason: String| {
+            let id = &model.id;
+            failed("model_auth", format!("the key for model `{id}` cannot be read (`api_key_file`): {reason}"), false)
+        };
+        key_file::key_in(tokio::fs::read(file).await, file).map(Some).map_err(unreadable)
     }
 
     async fn send<P: Protocol>(

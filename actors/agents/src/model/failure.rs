@@ -142,21 +142,27 @@ impl Asked<'_> {
 
     fn key_advice(&self, status: u16) -> String {
         let url = self.base_url();
+        if let Some(file) = &self.model.api_key_file {
+            return format!(
+                "the model's server at `{url}` does not accept the key (status {status}); check the file `{file}`"
+            );
+        }
         match key_variable(&self.provider, self.model) {
             Some(variable) => format!(
                 "the model's server at `{url}` does not accept the key (status {status}); check the environment variable `{variable}`"
             ),
             None => format!(
-                "the model's server at `{url}` wants a key (status {status}); name the environment variable that holds it as `api_key_env` in [model]"
+                "the model's server at `{url}` wants a key (status {status}); name the environment variable that holds it as `api_key_env`, or the file as `api_key_file`, in [model]"
             ),
         }
     }
 
     pub(super) fn illegal_key(&self) -> StepError {
-        let variable = key_variable(&self.provider, self.model).unwrap_or_default();
-        let message = format!(
-            "the value of the environment variable `{variable}` cannot be sent as a key: it holds characters that no HTTP header may hold"
-        );
+        let place = match (&self.model.api_key_file, key_variable(&self.provider, self.model)) {
+            (Some(file), _) => format!("what the file `{file}` holds"),
+            (None, variable) => format!("the value of the environment variable `{}`", variable.unwrap_or_default()),
+        };
+        let message = format!("{place} cannot be sent as a key: it holds characters that no HTTP header may hold");
         failed("model_auth", message, false)
     }
 }
@@ -219,6 +225,7 @@ mod tests {
             id: "m".into(),
             base_url: Some("http://localhost:1/v1".into()),
             api_key_env: Some("THE_KEY".into()),
+            api_key_file: None,
             temperature_milli: None,
             max_tokens: None,
             timeout_s: 1,

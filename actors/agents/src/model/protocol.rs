@@ -38,8 +38,8 @@ pub(crate) fn provider(model: &ModelSpec) -> Option<Provider> {
 
 /// The variable that holds the model's key. A server at a `base_url` gets only the key that its agent names.
 pub(crate) fn key_variable<'a>(provider: &Provider, model: &'a ModelSpec) -> Option<&'a str> {
-    let default = model.base_url.is_none().then_some(provider.key_variable);
-    model.api_key_env.as_deref().or(default)
+    let by_default = model.base_url.is_none() && model.api_key_file.is_none();
+    model.api_key_env.as_deref().or(by_default.then_some(provider.key_variable))
 }
 
 /// How one kind of server is spoken to.

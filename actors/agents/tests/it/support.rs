@@ -119,6 +119,7 @@ pub(crate) fn model_at(base_url: &str) -> ModelSpec {
         id: "a-model".into(),
         base_url: Some(base_url.into()),
         api_key_env: Some("THE_KEY".into()),
+        api_key_file: None,
         temperature_milli: None,
         max_tokens: None,
         timeout_s: 5,

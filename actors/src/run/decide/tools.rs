@@ -6,7 +6,7 @@ use reenact_events::{
     event::{Resolution, StepCall, StepCompleted, StepInDoubt, StepResolved, StepResult, ToolCallRequest},
 };
 
-use super::{Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer};
+use super::{Asked, Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer};
 
 impl Draft<'_> {
     /// Requests tool calls of the latest turn until enough run side by side; calls that cannot be made are
@@ -26,7 +26,7 @@ impl Draft<'_> {
         let refusal = self.refusal_of(call);
         let effect = self.context.agent.tool(&call.name).map_or(Effect::ReadOnly, |tool| tool.effect);
         let (call_id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-        self.request(step, 1, StepCall::Tool { call_id, name, arguments, effect });
+        self.request(step, 1, StepCall::Tool { call_id, name, arguments, effect }, Asked::default());
         if let Some(text) = refusal {
             self.tool_error(step, 1, &text);
         }

@@ -83,7 +83,9 @@ async fn agents(config: &Config) -> Vec<Finding> {
     let names: Vec<_> = agents.iter().map(|agent| agent.id.as_str()).collect();
     let mut findings = vec![Finding::new("agents", Verdict::Ok, names.join(", "))];
     for agent in &agents {
-        findings.extend(checks::model(agent).await);
+        for model in agent.models() {
+            findings.extend(checks::model(agent, model).await);
+        }
     }
     findings
 }

@@ -135,7 +135,8 @@ pub async fn info(State(app): State<App>, Ready(services): Ready) -> Json<Info> 
     responses((status = 200, body = Object), (status = 503, description = "Not ready", body = ErrorBody))
 )]
 pub async fn config(State(app): State<App>, Ready(services): Ready) -> Json<Value> {
-    let models: BTreeSet<_> = app.agents().iter().map(|agent| (&agent.model.id, &agent.model.provider)).collect();
+    let models = app.agents().iter().flat_map(|agent| agent.models());
+    let models: BTreeSet<_> = models.map(|model| (&model.id, &model.provider)).collect();
     let models: Vec<_> = models.iter().map(|(id, provider)| json!({"id": id, "provider": provider})).collect();
     let agents: Vec<_> = app.agents().iter().map(|agent| AgentSummary::from(&**agent)).collect();
     let section = json!({"dbs": [{

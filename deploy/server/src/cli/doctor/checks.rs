@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 
 use reenact_embedded::{EmbeddedLog, OpenError, Options};
-use reenact_events::agent::AgentSpec;
+use reenact_events::agent::{AgentSpec, ModelSpec};
 
 use super::{Finding, Verdict, on_kafka};
 use crate::{
@@ -102,10 +102,9 @@ pub(super) async fn address(config: &Config) -> Finding {
     }
 }
 
-/// The agent's model can be reached and has its key.
-pub(super) async fn model(agent: &AgentSpec) -> Option<Finding> {
+/// An agent's model can be reached and has its key.
+pub(super) async fn model(agent: &AgentSpec, model: &ModelSpec) -> Option<Finding> {
     let check = format!("model {}", agent.id);
-    let model = &agent.model;
     if let Some(variable) = model.api_key_env.as_ref().filter(|variable| std::env::var_os(variable).is_none()) {
         let text = format!("the environment variable `{variable}` is not set: set it before `serve`");
         return Some(Finding::new(&check, Verdict::Warning, text));

@@ -37,7 +37,7 @@ mod tests;
 use reenact_actors::live::{Frame, FrameBody, index_of};
 use reenact_events::{
     AgentId, RunEvent, RunId, SessionId, Text, Timestamp,
-    event::{RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResolved, StepResult},
+    event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResolved, StepResult},
 };
 use serde_json::json;
 
@@ -82,6 +82,7 @@ pub struct Frames {
     started_at: Option<Timestamp>,
     status: RunStatus,
     speaking: Option<Speaking>,
+    asked: Option<AskedModel>,
     tools: Tools,
     totals: Totals,
 }
@@ -97,6 +98,7 @@ impl Frames {
             started_at: None,
             status: RunStatus::Pending,
             speaking: None,
+            asked: None,
             tools: Tools::default(),
             totals: Totals::default(),
         }
@@ -221,7 +223,8 @@ impl Frames {
                 if attempt > 1 {
                     made.push(self.restarted(at, number, attempt));
                 }
-                made.push(self.frame(index, at, "ModelRequestStarted").with_model(&self.who));
+                self.asked.clone_from(&step.model);
+                made.push(self.of_model(index, at, "ModelRequestStarted"));
                 made
             }
             StepCall::Tool { call_id, name, arguments, .. } => {
@@ -257,7 +260,7 @@ impl Frames {
             StepResult::Model { text, reasoning, usage, first_token_ms, .. } => {
                 let mut made = self.missing_words(index, at, step, text, reasoning.as_ref());
                 self.totals.add(usage.as_ref(), *first_token_ms);
-                let frame = self.frame(index, at, "ModelRequestCompleted").with_model(&self.who);
+                let frame = self.of_model(index, at, "ModelRequestCompleted");
                 made.push(usage::of_request(frame, usage.as_ref(), *first_token_ms));
                 made
             }
@@ -321,6 +324,15 @@ impl Frames {
 
     fn frame(&self, index: u64, at: Timestamp, name: &'static str) -> WireFrame {
         WireFrame::new(Some(index), name, at, &self.who)
+    }
+
+    /// A frame about the model that is asked: the agent's own, where the event does not say.
+    fn of_model(&self, index: u64, at: Timestamp, name: &'static str) -> WireFrame {
+        let frame = self.frame(index, at, name);
+        match &self.asked {
+            Some(asked) => frame.with("model", json!(asked.id)).with("model_provider", json!(asked.provider)),
+            None => frame.with_model(&self.who),
+        }
     }
 
     fn restarted(&self, at: Timestamp, step: u32, attempt: u32) -> WireFrame {

@@ -48,7 +48,7 @@ fn queued() -> RunEvent {
 
 fn requested(step: u32, attempt: u32, call: StepCall) -> RunEvent {
     let token = StepToken::of_step(&run(), step);
-    StepRequested { run_id: run(), step, attempt, token, not_after: Timestamp(9), call }.into()
+    StepRequested { run_id: run(), step, attempt, token, not_after: Timestamp(9), call, model: None }.into()
 }
 
 fn model(step: u32, attempt: u32) -> RunEvent {
