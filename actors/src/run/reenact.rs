@@ -89,22 +89,24 @@ pub fn reenact(recorded: &[Recording], agent: &Arc<AgentSpec>) -> Reenactment {
 }
 
 /// The decision that `rest` begins with. Several things can have happened that begin with the same event; the one
-/// that explains most is told when none explains all.
+/// that explains most is told, also when none explains all.
 fn decision(run: &RunState, rest: &[Recording], context: &Context) -> Result<Reenacted, Box<Difference>> {
     let recorded = rest.first().map(|first| first.event.clone());
     let mut nearest = Difference { place: 0, command: None, recorded, decided: None };
+    let mut longest: Option<Reenacted> = None;
     for command in what_may_have_happened(run, rest) {
         let decided = decide(run, command.clone(), context).unwrap_or_default();
         let same = decided.iter().zip(rest).take_while(|(decided, rest)| **decided == rest.event).count();
-        if same == decided.len() && same > 0 {
-            return Ok(Reenacted { command, events: same });
-        }
-        if nearest.command.is_none() || same > nearest.place {
+        if same == decided.len() {
+            if same > longest.as_ref().map_or(0, |longest| longest.events) {
+                longest = Some(Reenacted { command, events: same });
+            }
+        } else if nearest.command.is_none() || same > nearest.place {
             let recorded = rest.get(same).map(|recorded| recorded.event.clone());
             nearest = Difference { place: same, command: Some(command), recorded, decided: decided.get(same).cloned() };
         }
     }
-    Err(Box::new(nearest))
+    longest.ok_or_else(|| Box::new(nearest))
 }
 
 /// What can have happened to a run whose next events are these.
