@@ -152,7 +152,7 @@ impl KafkaLog {
         }
         let common = self.inner.common.clone();
         let (topic, last) = (common.topics.events.as_str().into(), until.map(Lease::claim_offset));
-        let wish = Wish { topic, partition, from, last, end: common.ownership.end(partition) };
+        let wish = Wish { topic, partition, from, last };
         let term = until.map(|lease| lease.term);
         let (config, trouble) = (common.options.reader(), common.trouble.clone());
         let holds = move || term.is_none_or(|term| common.ownership.holds(partition, term));
@@ -214,8 +214,7 @@ impl EventLog for KafkaLog {
             let common = self.inner.common.clone();
             blocking(move || {
                 let consumer = reader::consumer(&common.options.reader(), &common.trouble)?;
-                let (low, end) = reader::bounds(&consumer, &common.topics.events, partition)?;
-                Ok((low, end.max(common.ownership.end(partition))))
+                reader::bounds(&consumer, &common.topics.events, partition)
             })
             .await
         }
@@ -230,8 +229,7 @@ impl EventLog for KafkaLog {
                 let mut config = common.options.reader();
                 config.set("enable.partition.eof", "true");
                 let (consumer, topic) = (reader::consumer(&config, &common.trouble)?, &common.topics.events);
-                let (low, end) = reader::bounds(&consumer, topic, partition)?;
-                let bounds = (low, end.max(common.ownership.end(partition)));
+                let bounds = reader::bounds(&consumer, topic, partition)?;
                 Ok(reader::last(&consumer, topic, partition, bounds)?.map(|last| last.recorded.offset))
             })
             .await

@@ -155,7 +155,9 @@ impl Options {
             .set("auto.offset.reset", "error")
             .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "50")
-            .set("queued.max.messages.kbytes", "16384");
+            .set("queued.max.messages.kbytes", "16384")
+            // A replay fills that quickly; by default it is then waited for a second before more is fetched.
+            .set("fetch.queue.backoff.ms", "5");
         config
     }
 

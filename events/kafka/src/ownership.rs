@@ -7,7 +7,7 @@ use std::{
 };
 
 use rdkafka::consumer::ConsumerGroupMetadata;
-use reenact_events::{Offset, PartitionId, Term};
+use reenact_events::{PartitionId, Term};
 
 /// The right to write to a partition, as every transaction has to prove it.
 ///
@@ -32,8 +32,6 @@ struct Holding {
     membership: Membership,
     /// The present lease, once it was claimed.
     term: Option<Term>,
-    /// Behind the last record that was committed here, its transaction's marker included.
-    end: Offset,
 }
 
 impl Ownership {
@@ -55,7 +53,7 @@ impl Ownership {
             holding.membership = membership.clone();
         }
         for partition in granted {
-            owned.insert(*partition, Holding { membership: membership.clone(), term: None, end: Offset(0) });
+            owned.insert(*partition, Holding { membership: membership.clone(), term: None });
         }
         self.changed.notify_all();
     }
@@ -91,21 +89,6 @@ impl Ownership {
         if let Some(holding) = self.owned().get_mut(&partition) {
             holding.term = Some(term);
         }
-    }
-
-    /// Events up to this one were committed here.
-    ///
-    /// A leader that has just taken the partition over may show an earlier end for a moment; what could be read
-    /// once counts as there from now on.
-    pub(crate) fn committed(&self, partition: PartitionId, last: Offset) {
-        if let Some(holding) = self.owned().get_mut(&partition) {
-            holding.end = holding.end.max(last.next().next());
-        }
-    }
-
-    /// Behind everything that was committed here.
-    pub(crate) fn end(&self, partition: PartitionId) -> Offset {
-        self.owned().get(&partition).map_or(Offset(0), |holding| holding.end)
     }
 
     /// Whether this lease is the present one, as far as this process knows.

@@ -133,8 +133,6 @@ pub(crate) struct Wish {
     pub(crate) from: Offset,
     /// The last offset to read; for ever without one.
     pub(crate) last: Option<Offset>,
-    /// Where the partition ends at least.
-    pub(crate) end: Offset,
 }
 
 /// Events as a stream. `holds` is asked before the last one is told: when it says no, the stream ends with a
@@ -180,13 +178,13 @@ fn read(
     holds: &dyn Fn() -> bool,
     sender: &mpsc::Sender<Result<Vec<Recorded>, LogError>>,
 ) -> Result<(), LogError> {
-    let Wish { topic, partition, from, last, end } = wish;
+    let Wish { topic, partition, from, last } = wish;
     let consumer = consumer(config, trouble)?;
     let (low, high) = bounds(&consumer, topic, *partition)?;
     if *from < low {
         return Err(gone(topic, *partition, *from, low));
     }
-    if *from > last.map_or(high.max(*end), Offset::next) {
+    if *from > last.map_or(high, Offset::next) {
         tracing::error!(topic = &**topic, %partition, wanted = from.0, end = high.0, "a position is not in the topic");
         return Err(LogError::OutOfRange { partition: *partition, wanted: *from, low });
     }

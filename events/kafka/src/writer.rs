@@ -252,7 +252,6 @@ impl Writer {
     fn remember(&mut self, batch: &Batch, committed: &Committed) {
         if let (Some(last), Some(chain)) = (committed.offsets.last(), committed.chain.last()) {
             (self.next, self.chain) = (last.next(), *chain);
-            self.common.ownership.committed(self.partition, *last);
         }
         self.cursor = batch.next_command.map_or(self.cursor, |cursor| self.cursor.max(cursor));
         self.known.insert(batch.id, committed.clone());

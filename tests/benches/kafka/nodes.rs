@@ -41,10 +41,12 @@ fn node(brokers: &str, prefix: &str, name: &str, agents: &[(&str, &str)], folder
         .set("REENACT_NODE", name)
 }
 
-/// Milliseconds from a command that is produced to its answer, and from a record that is sent in a transaction to
+/// Milliseconds, on a node that does nothing else, from a command that is produced to its answer, and from a record that is sent in a transaction to
 /// a reader that has it.
 pub(crate) async fn acceptance(brokers: &str) {
     let (model, folder) = (ModelStub::start().await, tempfile::tempdir().expect("a folder"));
+    // The runs end when all is measured: neither side shall wait for their steps.
+    model.otherwise(Reply::text("hello").delay(Duration::from_secs(30)));
     let agent = agent_with_model(&model.base_url());
     let _node = node(brokers, "accept", "a", &[("a", &agent)], folder.path()).started().await;
     tokio::task::block_in_place(|| {

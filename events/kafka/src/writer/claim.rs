@@ -57,7 +57,6 @@ impl Writer {
                 Ok((term, losses)) => {
                     self.term = Some(term);
                     self.common.ownership.claimed(self.partition, term);
-                    self.common.ownership.committed(self.partition, Offset(term.0));
                     self.common.trouble.set(Part::Partition(self.partition), None);
                     return Ok(Lease { partition: self.partition, term, node, predecessor, losses });
                 }
