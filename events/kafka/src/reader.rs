@@ -31,6 +31,8 @@ use crate::{
 pub(crate) const ASK: Duration = Duration::from_secs(10);
 /// How often a reader without news looks whether anybody still listens.
 const POLL: Duration = Duration::from_millis(100);
+/// How long nothing may come before a reader asks whether anything can.
+const QUIET: Duration = Duration::from_secs(3);
 /// Events that are told at once, when so many are there: waking the other side for each one costs more than reading.
 const CHUNK: usize = 256;
 /// Chunks that were read ahead of whoever folds them.
@@ -193,7 +195,7 @@ fn read(
     }
     let list = place(topic, *partition, at(*from)).and_then(|list| consumer.assign(&list));
     list.map_err(|error| unavailable("a reader cannot begin", &error))?;
-    let mut chunk = Vec::new();
+    let (mut chunk, mut wanted, mut quiet_since) = (Vec::new(), *from, Instant::now());
     let tell = |chunk: &mut Vec<Recorded>| chunk.is_empty() || sender.blocking_send(Ok(take(chunk))).is_ok();
     while !sender.is_closed() {
         let wait = if chunk.is_empty() { POLL } else { Duration::ZERO };
@@ -202,6 +204,7 @@ fn read(
         match event {
             Ok(Some(EventRecord { recorded, .. })) => {
                 let is_last = last.is_some_and(|last| recorded.offset >= last);
+                (wanted, quiet_since) = (recorded.offset.next(), Instant::now());
                 chunk.push(recorded);
                 let is_full = is_last || chunk.len() >= CHUNK;
                 let is_heard = !is_full || tell(&mut chunk);
@@ -210,6 +213,10 @@ fn read(
                 }
             }
             Ok(None) if chunk.is_empty() && !holds() => return Err(LogError::Fenced { partition: *partition }),
+            Ok(None) if chunk.is_empty() && quiet_since.elapsed() > QUIET => {
+                check_place(&consumer, topic, *partition, wanted)?;
+                quiet_since = Instant::now();
+            }
             Ok(None) => {
                 tell(&mut chunk);
             }
@@ -220,6 +227,20 @@ fn read(
         }
     }
     Ok(())
+}
+
+/// Whether what a reader waits for can still come: it hears nothing of a topic that was made anew meanwhile.
+fn check_place(consumer: &Consuming, topic: &str, partition: PartitionId, wanted: Offset) -> Result<(), LogError> {
+    match end(consumer, topic, partition, QUIET) {
+        Ok(end) if end < wanted => {
+            let reason = format!(
+                "topic `{topic}` ends at {end}, before {wanted}: it was recreated, or an older broker was restored"
+            );
+            Err(LogError::Unavailable { reason: reason.into() })
+        }
+        // Brokers that are away come back.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// The next message, or nothing yet. What passes (a broker that is away) is nothing yet.
@@ -241,6 +262,13 @@ fn next<'c>(
             Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
                 Err(unavailable(&format!("topic `{topic}` cannot be read"), &error))
             }
+            // It may come back as another one, of which this reader would never hear.
+            Some(
+                RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::UnknownTopicId,
+            ) => Err(unavailable(&format!("topic `{topic}` is not there"), &error)),
             _ => Ok(None),
         },
     }

@@ -1,6 +1,6 @@
 //! `/cluster`: which node owns what.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::Json;
 use reenact_events::{Owner, SessionId, StreamKey};
@@ -61,6 +61,9 @@ pub struct SessionPlace {
     pub endpoint: Option<String>,
 }
 
+/// How long the log may take to say who owns what.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Which node owns what, as the latest claims say. With `session_id`, which node decides about that session.
 #[utoipa::path(
     get, path = "/cluster", tag = "Core", operation_id = "get_cluster",
@@ -72,7 +75,9 @@ pub struct SessionPlace {
 )]
 pub async fn cluster(Ready(services): Ready, query: Query) -> Result<Json<Cluster>, ApiError> {
     let session = query.0.id("session_id", SessionId::parse)?;
-    let owners = services.log.owners().await.map_err(|error| ApiError::unavailable(error.to_string(), 2))?;
+    let owners = tokio::time::timeout(PATIENCE, services.log.owners()).await;
+    let owners = owners.map_err(|_| ApiError::unavailable("the log does not say who owns what", 2))?;
+    let owners = owners.map_err(|error| ApiError::unavailable(error.to_string(), 2))?;
     let partitions = services.log.partitions();
     let session = session.map(|session| place(&session, partitions, &owners, services.own.endpoint.as_str()));
     let nodes = shares(owners, &services.own.node, &services.own.endpoint);

@@ -129,6 +129,23 @@ async fn a37_events_that_are_recreated_under_an_owner_take_no_batch_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a37_whoever_follows_events_that_are_recreated_is_told() {
+    let brokers = shared();
+    let options = deployment(&brokers, 1);
+    let (member, lease) = Member::owner(&options, "one").await;
+    let mut tail = member.log.tail(FIRST, Offset(0));
+    for text in ["0", "1", "2"] {
+        member.committed(&lease, &batch(text)).await;
+    }
+    for _ in 0..4 {
+        soon("reading", tail.next()).await.expect("has no end").expect("an event");
+    }
+    recreate(&brokers, &options.topics().events, EVENTS).await;
+    let told = soon("noticing", tail.next()).await.expect("an error comes before the end");
+    names(&told.expect_err("nothing was written").to_string(), &[&options.topics().events]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a37_without_the_groups_offsets_the_cursor_comes_from_the_events() {
     let brokers = shared();
     let options = left_behind(&brokers).await;

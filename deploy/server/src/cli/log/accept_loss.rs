@@ -129,7 +129,10 @@ impl Found {
             format!("lost       {what} from offset {} to before {}: {}", loss.from, loss.until, loss.reason)
         }));
         if self.losses().any(|loss| loss.of == LossOf::Events) {
-            lines.push(format!("open runs  {}", self.left.open.len()));
+            lines.push(format!(
+                "open runs  {} among those that are left; a run of which every event is lost is gone without a trace here",
+                self.left.open.len()
+            ));
             let row = |(run, open): (_, &OpenRun)| {
                 let last = open.last.strip_prefix(PREFIX).unwrap_or(&open.last).to_owned();
                 vec![format!("{run}"), open.session.to_string(), last, time(open.at)]
