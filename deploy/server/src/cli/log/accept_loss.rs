@@ -16,11 +16,8 @@ use super::{
 };
 use crate::cli::{
     log_source::At,
-    output::{self, table},
+    output::{self, kind, table},
 };
-
-/// What a type of ours begins with; people need not read it.
-const PREFIX: &str = "dev.reenact.";
 
 /// Said when only a state store could tell more, and a node is at work on it.
 const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and the state store cannot be asked now";
@@ -134,7 +131,7 @@ impl Found {
                 self.left.open.len()
             ));
             let row = |(run, open): (_, &OpenRun)| {
-                let last = open.last.strip_prefix(PREFIX).unwrap_or(&open.last).to_owned();
+                let last = kind(&open.last).to_owned();
                 vec![format!("{run}"), open.session.to_string(), last, time(open.at)]
             };
             let rows: Vec<_> = self.left.open.iter().map(row).collect();
