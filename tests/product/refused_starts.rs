@@ -179,7 +179,7 @@ async fn a_changed_byte_of_the_log_is_refused_or_changes_nothing_that_is_read() 
             refusals += 1;
             assert_eq!(product.ended(PATIENCE).await.code(), Some(1));
             let said = product.said().split_off(heard);
-            assert!(said.contains("log.db"), "bit {bit} of byte {at} was changed: {said}");
+            assert!(said.contains("data/log"), "bit {bit} of byte {at} was changed: {said}");
         }
     }
     println!("{refusals} changes were refused, {harmless} were harmless");

@@ -111,6 +111,19 @@ pub(crate) enum Stop {
     Json(#[from] serde_json::Error),
 }
 
+impl Stop {
+    /// An error of SQLite that tells of damage, as who was at work on `partition` reports it.
+    pub(crate) fn met_at(self, partition: Option<PartitionId>) -> Self {
+        match (self, partition) {
+            (Self::Sqlite(error), Some(partition)) => match record::read_error(partition, Offset(0), &error) {
+                damaged @ LogError::Damaged { .. } => Self::Log(damaged),
+                _ => Self::Sqlite(error),
+            },
+            (stop, _) => stop,
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Ledger<'c> {
     connection: &'c Connection,
@@ -127,7 +140,7 @@ impl<'c> Ledger<'c> {
     /// Writes where the partitions stand, and says it.
     pub(crate) fn finish(self) -> Result<BTreeMap<PartitionId, Standing>, Stop> {
         for (partition, standing) in &self.standings {
-            standing.write(self.connection, *partition)?;
+            standing.write(self.connection, *partition).map_err(|error| Stop::from(error).met_at(Some(*partition)))?;
         }
         Ok(self.standings)
     }

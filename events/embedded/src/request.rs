@@ -59,12 +59,23 @@ pub(crate) enum Failure {
     Unwritten(Arc<str>),
     /// It may or may not have been written.
     Unknown(Arc<str>),
+    /// Nothing of it was written: what stands in this partition is not what was written there before.
+    Damaged(PartitionId, LogError),
 }
 
 impl Failure {
-    pub(crate) fn reason(&self) -> &Arc<str> {
+    pub(crate) fn reason(&self) -> Arc<str> {
         match self {
-            Self::Unwritten(reason) | Self::Unknown(reason) => reason,
+            Self::Unwritten(reason) | Self::Unknown(reason) => reason.clone(),
+            Self::Damaged(_, error) => error.to_string().into(),
+        }
+    }
+
+    /// What it means to whoever asked about `partition`: where there is no damage, trying again may help.
+    fn error(&self, partition: Option<PartitionId>) -> LogError {
+        match self {
+            Self::Damaged(damaged, error) if partition == Some(*damaged) => error.clone(),
+            _ => LogError::Unavailable { reason: self.reason() },
         }
     }
 }
@@ -91,6 +102,15 @@ impl Request {
         Ok(())
     }
 
+    /// Which partition it is about; published commands may be for several.
+    pub(crate) fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Self::Claim { claim, .. } => Some(claim.partition),
+            Self::Commit { lease, .. } | Self::Resolve { lease, .. } => Some(lease.partition),
+            Self::Publish { commands, .. } => commands.first().map(|forward| forward.partition),
+        }
+    }
+
     /// The transaction is durable: the answer holds.
     pub(crate) fn give(self) {
         match self {
@@ -103,14 +123,15 @@ impl Request {
 
     /// The transaction is not durable, or may not be.
     pub(crate) fn fail(self, failure: &Failure) {
-        let unavailable = LogError::Unavailable { reason: failure.reason().clone() };
+        let error = failure.error(self.partition());
         match self {
-            Self::Claim { slot, .. } => slot.fail(Err(unavailable)),
-            Self::Resolve { slot, .. } => slot.fail(Err(unavailable)),
-            Self::Publish { slot, .. } => slot.fail(Err(unavailable)),
+            Self::Claim { slot, .. } => slot.fail(Err(error)),
+            Self::Resolve { slot, .. } => slot.fail(Err(error)),
+            Self::Publish { slot, .. } => slot.fail(Err(error)),
             Self::Commit { slot, .. } => slot.fail(match failure {
                 Failure::Unwritten(reason) => CommitOutcome::Resend { reason: reason.clone() },
                 Failure::Unknown(reason) => CommitOutcome::Unknown { reason: reason.clone() },
+                Failure::Damaged(..) => CommitOutcome::Resend { reason: failure.reason() },
             }),
         }
     }

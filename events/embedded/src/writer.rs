@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use reenact_events::PartitionId;
+use reenact_events::{LogError, PartitionId};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, watch};
 
@@ -126,7 +126,8 @@ impl Writer {
         run(connection, "BEGIN IMMEDIATE")?;
         let mut ledger = Ledger::new(connection, self.identity);
         for request in group {
-            request.perform(&mut ledger, &mut self.claimed)?;
+            let at = request.partition();
+            request.perform(&mut ledger, &mut self.claimed).map_err(|stop| stop.met_at(at))?;
         }
         ledger.finish()
     }
@@ -195,7 +196,11 @@ fn roll_back(connection: &Connection, stop: &Stop) -> Ended {
             matches!(error.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy))
         }
     };
-    Ended { failure: Failure::Unwritten(reason(stop)), usable: harmless && is_rolled_back(connection) }
+    let failure = match stop {
+        Stop::Log(error @ LogError::Damaged { partition, .. }) => Failure::Damaged(*partition, error.clone()),
+        _ => Failure::Unwritten(reason(stop)),
+    };
+    Ended { failure, usable: harmless && is_rolled_back(connection) }
 }
 
 /// Ends a transaction whose commit gave an error.

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use futures::{StreamExt, executor::block_on};
 use reenact_embedded::{EmbeddedLog, OpenError, Reader};
-use reenact_events::{EventLog, LogError, Offset};
+use reenact_events::{EventLog, LogError, NodeId, Offset};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -91,6 +91,22 @@ fn a_database_that_is_gone_is_not_replaced_while_its_last_events_are_there() {
     fs::remove_file(directory.path().join("log.db")).expect("removes");
     fs::write(directory.path().join("log.db-wal"), "events").expect("writes");
     assert!(matches!(open_error(directory.path()), OpenError::Corrupt { .. }));
+}
+
+#[test]
+fn damage_that_only_a_claim_meets_is_told_as_damage_at_every_try() {
+    let directory = filled_directory();
+    let file = directory.path().join("log.db");
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'empty_batches'";
+    let page: u32 = Connection::open(&file).expect("opens").query_row(sql, [], |row| row.get(0)).expect("is there");
+    let mut bytes = fs::read(&file).expect("reads");
+    bytes[(page as usize - 1) * 4096..][..4096].fill(0xff);
+    fs::write(&file, bytes).expect("writes");
+    let log = open(directory.path());
+    for _ in 0..2 {
+        let claimed = block_on(log.claim(PARTITION, NodeId::trusted("node")));
+        assert!(matches!(claimed, Err(LogError::Damaged { partition: PARTITION, .. })), "{claimed:?}");
+    }
 }
 
 /// Opens the log in a copy of the file with `change` made to it, and claims and reads all of it.
