@@ -68,6 +68,9 @@ pub fn examine(options: &Options) -> (Vec<Finding>, bool) {
     };
     findings.push(brokers(options, &survey));
     findings.extend(session.topics(&survey));
+    if let Err(error) = session.refuse_another(&survey) {
+        findings.push(wrong("kafka log", &error));
+    }
     if survey.found.contains_key(&options.topics().events) {
         findings.push(session.clock(&survey));
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use rdkafka::ClientConfig;
-use reenact_events::Clock;
+use reenact_events::{Clock, LogId};
 
 use crate::Topics;
 
@@ -16,6 +16,8 @@ pub struct Options {
     pub prefix: String,
     /// What this node is called; a second process of this name is refused. `None` has no name to defend.
     pub node: Option<Arc<str>>,
+    /// The log that this node has worked with before: another one is refused, and none is made in its place.
+    pub known: Option<LogId>,
     /// Where this node serves HTTP, told to the others.
     pub endpoint: Option<Arc<str>>,
     /// Make the topics that are missing; without it a log that is not there is an error.
@@ -77,6 +79,7 @@ impl Options {
             brokers: brokers.into(),
             prefix: "reenact".to_owned(),
             node: None,
+            known: None,
             endpoint: None,
             create: true,
             partitions: 6,
