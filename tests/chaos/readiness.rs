@@ -113,3 +113,21 @@ async fn a_namesake_that_is_waited_for_is_told_and_so_are_more_replicas_than_bro
     assert!(reason.contains("`a`") && reason.contains("`--node`"), "{reason}");
     assert_eq!(second.ended(PATIENCE).await.code(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_of_events_that_is_made_anew_under_an_idle_node_is_told_before_anybody_writes() {
+    let mut place = Place::new();
+    let node = place.node("a").started().await;
+    assert_eq!(node.turn("demo", "s", "Hello").await["status"], "COMPLETED");
+    let topics = |cluster: &mut Cluster, command: &[&str]| {
+        let brokers = cluster.bootstrap();
+        let given = [&["--bootstrap-server", brokers.as_str(), "--topic", "reenact.events"], command].concat();
+        cluster.tool("org.apache.kafka.tools.TopicCommand", &given).expect("the tool works")
+    };
+    place.with(|cluster| {
+        topics(cluster, &["--delete"]);
+        topics(cluster, &["--create", "--partitions", "2", "--replication-factor", "1"]);
+    });
+    let reason = told(&node, &node.url(), |status, text| status == 503 && text.contains("recreated")).await;
+    assert!(reason.contains("`reenact.events`") && reason.contains("partition"), "{reason}");
+}

@@ -30,7 +30,7 @@ async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: Par
         if matches!(error, ViewError::Closed) {
             return error;
         }
-        if matches!(error, ViewError::Log(LogError::Damaged { .. })) {
+        if matches!(error, ViewError::Log(LogError::Damaged { .. } | LogError::OutOfRange { .. })) {
             app.views_are_damaged(partition, &error);
             if !log.is_shared() {
                 tracing::error!(%partition, %error, "the views stopped for good");
