@@ -14,7 +14,11 @@ use std::{
 use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
 use reenact_snapshots::{Position, StateStore, StoreError, codec};
 
-use crate::{keys, run::RunState, session::SessionState};
+use crate::{
+    keys,
+    run::{Origin, RunState},
+    session::SessionState,
+};
 
 pub use fold::Fact;
 use fold::{Changes, Hot};
@@ -90,6 +94,20 @@ impl States {
     /// When the store cannot be used.
     pub fn was_taken(&self, id: &CommandId) -> Result<bool, StoreError> {
         Ok(self.store.get(&keys::taken(id))?.is_some())
+    }
+
+    /// What the runs that have not ended were accepted with.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn open_origins(&self) -> Result<Vec<Arc<Origin>>, StoreError> {
+        let mut origins = Vec::new();
+        for session in self.open_sessions()?.keys() {
+            for id in self.open_runs(session)? {
+                origins.extend(self.run(&id)?.map(|run| run.origin.clone()));
+            }
+        }
+        Ok(origins)
     }
 
     /// How often a loss of events was accepted, as far as a store has seen.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, UserId, agent::AgentSpec};
+use crate::{
+    AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, Timestamp, UserId, agent::AgentSpec,
+};
 
 /// Why a stored event could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -193,6 +195,32 @@ pub struct Loss {
     pub until: Offset,
     /// How that is known.
     pub reason: Arc<str>,
+    /// Runs that were accepted, had not ended and have no event any more, as far as whoever has seen them says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<LostRun>,
+}
+
+impl Loss {
+    /// The same without the runs, which the log itself cannot tell.
+    #[must_use]
+    pub fn unnamed(&self) -> Self {
+        Self { runs: Vec::new(), ..self.clone() }
+    }
+}
+
+/// A run of which only a state store or a snapshot tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRun {
+    /// Which.
+    pub run_id: RunId,
+    /// In which session.
+    pub session_id: SessionId,
+    /// Whose.
+    pub user_id: Option<UserId>,
+    /// Who was to answer.
+    pub agent_id: AgentId,
+    /// When it was accepted.
+    pub queued_at: Timestamp,
 }
 
 /// See [`Loss`].

@@ -6,9 +6,9 @@ use reenact_events::{
     Timestamp, UserId,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
     event::{
-        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
-        RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
-        SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
+        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, LostRun, PartitionClaimed,
+        Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
+        RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
     ids,
@@ -147,10 +147,23 @@ fn entities() -> Vec<Named> {
         accepts: Vec::new(),
     };
     let serving = PartitionClaimed { endpoint: Some("http://10.0.0.1:7777".into()), ..claimed.clone() };
-    let lost = |of, until| Loss { of, from: Offset(3), until: Offset(until), reason: "it is gone".into() };
+    let lost =
+        |of, until| Loss { of, from: Offset(3), until: Offset(until), reason: "it is gone".into(), runs: Vec::new() };
+    let run = LostRun {
+        run_id: RunId::trusted("run-a"),
+        session_id: SessionId::trusted("session-a"),
+        user_id: Some(UserId::trusted("user-a")),
+        agent_id: AgentId::trusted("agent-a"),
+        queued_at: Timestamp(1_700_000_000_000),
+    };
     let accepting = PartitionClaimed {
         losses: 2,
         accepts: vec![lost(LossOf::Events, 9), lost(LossOf::Commands, 4)],
+        ..claimed.clone()
+    };
+    let naming = PartitionClaimed {
+        losses: 1,
+        accepts: vec![Loss { runs: vec![run], ..lost(LossOf::Events, 9) }],
         ..claimed.clone()
     };
     let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
@@ -176,6 +189,7 @@ fn entities() -> Vec<Named> {
         ("claimed", claimed.into()),
         ("serving", serving.into()),
         ("accepting", accepting.into()),
+        ("naming", naming.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("queue", registered(queued_agent()).into()),

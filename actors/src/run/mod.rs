@@ -9,4 +9,4 @@ pub mod trim;
 
 pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};
 pub use evolve::evolve;
-pub use state::{Asked, RunState, Step, StepState};
+pub use state::{Asked, Origin, RunState, Step, StepState};
