@@ -110,7 +110,9 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             answer.reason = Some(reason.clone());
             answer.retry_after_s = Some(RETRY_AFTER_S);
         }
-        SubmitError::Refused(Refusal::SessionNotFound | Refusal::RunNotFound | Refusal::AgentNotFound) => {}
+        SubmitError::Refused(
+            Refusal::SessionNotFound | Refusal::RunNotFound | Refusal::AgentNotFound | Refusal::KeyUsed,
+        ) => {}
     }
     answer
 }
@@ -128,6 +130,7 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::SessionBusy(_)) => "session_busy",
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
+        SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
         SubmitError::QueueFull { .. } => "queue_full",
         SubmitError::Unavailable { .. } => "unavailable",
@@ -146,7 +149,8 @@ pub fn outcome(answer: &Answer) -> Result<Accepted, SubmitError> {
     let (Some(session_id), Some((partition, offset))) = (answer.session_id.clone(), place) else {
         return Err(incomprehensible("it names no session or no position"));
     };
-    Ok(Accepted { session_id, run_id: answer.run_id.clone(), partition, offset, status: answer.status })
+    let duplicate = answer.outcome == Outcome::Duplicate;
+    Ok(Accepted { session_id, run_id: answer.run_id.clone(), partition, offset, status: answer.status, duplicate })
 }
 
 fn error(answer: &Answer) -> SubmitError {
@@ -158,6 +162,7 @@ fn error(answer: &Answer) -> SubmitError {
         Some("session_exists") => answer.session_id.clone().map(Refusal::SessionExists),
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
+        Some("key_used") => Some(Refusal::KeyUsed),
         Some("too_large") => Some(Refusal::TooLarge(reason.clone())),
         Some("queue_full") => return queue_full(&reason, answer.retry_after_s.unwrap_or(1)),
         Some("unavailable") => return SubmitError::Unavailable { reason },
@@ -216,6 +221,7 @@ mod tests {
                 partition: PartitionId(2),
                 offset: Offset(8),
                 status: Some(run.1),
+                duplicate,
             };
             assert_eq!(outcome(&answer), Ok(expected));
         }
@@ -227,6 +233,7 @@ mod tests {
             Refusal::SessionNotFound,
             Refusal::RunNotFound,
             Refusal::AgentNotFound,
+            Refusal::KeyUsed,
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },

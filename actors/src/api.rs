@@ -17,6 +17,8 @@ pub struct Accepted {
     pub offset: Offset,
     /// The run's status after the command, if it is about a run.
     pub status: Option<RunStatus>,
+    /// It had taken effect before.
+    pub duplicate: bool,
 }
 
 /// A rule said no. Nothing was changed.
@@ -47,6 +49,9 @@ pub enum Refusal {
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
     AgentNotFound,
+    /// The idempotency key stands for another request.
+    #[error("this `Idempotency-Key` was used for another request")]
+    KeyUsed,
     /// An event that the command makes would be too large for the log.
     #[error("the request is too large for one event: {0}")]
     TooLarge(Arc<str>),

@@ -287,6 +287,7 @@ impl RunWork {
             partition: self.partition.lease.partition,
             offset: receipt.offset,
             status: Some(self.run.told_status()),
+            duplicate: false,
         }
     }
 

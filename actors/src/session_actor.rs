@@ -172,7 +172,7 @@ impl SessionWork {
             return Ok(());
         }
         let Submission { command, consumed, reply } = submission;
-        let Command { id, user_id, body, reply_to } = command;
+        let Command { id, user_id, body, reply_to, key: _ } = command;
         if !matches!(body, CommandBody::StartRun(_)) && self.partition().states.was_taken(&id)? {
             let run = self.run_of(&body, user_id.as_ref())?;
             let answer = self.repeat(run, true, consumed.as_ref()).await?;
@@ -200,7 +200,12 @@ impl SessionWork {
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
-                self.delete(Submission { command: Command { id, user_id, reply_to, body }, consumed, reply }).await
+                self.delete(Submission {
+                    command: Command { reply_to, ..Command::new(id, user_id, body) },
+                    consumed,
+                    reply,
+                })
+                .await
             }
             body => {
                 let answer = self.change(&id, user_id, body, consumed.as_ref()).await?;
@@ -265,7 +270,7 @@ impl SessionWork {
         let told = || Told { duplicate, session_id: self.id().clone(), run: run.clone() };
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(None, None, settles, Vec::new()).await {
-            Ok(receipt) => Ok(Ok(self.accepted(receipt, run))),
+            Ok(receipt) => Ok(Ok(Accepted { duplicate, ..self.accepted(receipt, run) })),
             Err(error) => Ok(Err(error.told()?)),
         }
     }
@@ -278,6 +283,7 @@ impl SessionWork {
             partition: self.partition().lease.partition,
             offset: receipt.offset,
             status,
+            duplicate: false,
         }
     }
 

@@ -13,6 +13,7 @@ use std::{
 
 use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
 use reenact_snapshots::{Position, StateStore, StoreError, codec};
+use uuid::Uuid;
 
 use crate::{
     keys,
@@ -22,7 +23,7 @@ use crate::{
 
 pub use fold::Fact;
 use fold::{Changes, Hot};
-pub use stored::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession};
+pub use stored::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession};
 use stored::{read, read_ended};
 
 /// Entries that one scan reads at most.
@@ -108,6 +109,14 @@ impl States {
             }
         }
         Ok(origins)
+    }
+
+    /// The request that an idempotency key stands for, if it was used.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn used_key(&self, key: Uuid) -> Result<Option<StoredKey>, StoreError> {
+        self.read(&keys::used_key(key))
     }
 
     /// How often a loss of events was accepted, as far as a store has seen.

@@ -9,7 +9,7 @@ use reenact_actors::{
         state::{Asked, GivenUp, Origin, Progress},
     },
     session::SessionState,
-    states::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession},
+    states::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession},
 };
 use reenact_events::{
     AgentId, BlobRef, MediaKind, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
@@ -20,7 +20,7 @@ use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 4_438_817_191_086_207_080;
+const EXPECTED: u64 = 8_475_316_473_772_413_120;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -111,10 +111,12 @@ fn a_changed_shape_has_a_changed_name() {
         codec::encode(&StoredEnd::Parts(open)).expect("encodes"),
         codec::encode(&session).expect("encodes"),
     ];
+    let key = StoredKey { request: "q".into(), session_id: SessionId::trusted("s") };
     samples.extend(steps().iter().map(|step| codec::encode(step).expect("encodes")));
     for (step, bytes) in steps().iter().zip(&samples[7..]) {
         assert_eq!(&codec::decode::<Step>(bytes).expect("decodes"), step);
     }
+    samples.push(codec::encode(&key).expect("encodes"));
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let texts: Vec<Arc<str>> =
         SHAPES.iter().map(|shape| (*shape).into()).chain(samples.iter().map(|b| hex(b).into())).collect();

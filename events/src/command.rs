@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
 use crate::{
     AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
     agent::AgentSpec, event::Resolution,
@@ -17,21 +20,35 @@ pub struct Command {
     pub user_id: Option<UserId>,
     /// Where the answer goes, for who is not waiting in this process.
     pub reply_to: Option<ReplyTo>,
+    /// The key that this run is asked for with: its stream decides first.
+    pub key: Option<Box<KeyUse>>,
     /// What is asked.
     pub body: CommandBody,
+}
+
+/// One request under an idempotency key: whoever is first under the key has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUse {
+    /// Which key of which user.
+    pub key: Uuid,
+    /// What tells this request from others under the key: another one is refused.
+    pub request: Arc<str>,
 }
 
 impl Command {
     /// A command that nobody far away waits for.
     #[must_use]
     pub fn new(id: CommandId, user_id: Option<UserId>, body: CommandBody) -> Self {
-        Self { id, user_id, reply_to: None, body }
+        Self { id, user_id, reply_to: None, key: None, body }
     }
 
-    /// The stream that decides this command; `None` when only the run is named.
+    /// The stream that decides this command next; `None` when only the run is named.
     #[must_use]
     pub fn stream(&self) -> Option<StreamKey> {
-        self.body.session_id().map(StreamKey::session)
+        match &self.key {
+            Some(used) => Some(StreamKey::idempotency(used.key)),
+            None => self.body.session_id().map(StreamKey::session),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, Timestamp, UserId, agent::AgentSpec,
+    command::KeyUse,
 };
 
 /// Why a stored event could not be read.
@@ -127,6 +128,11 @@ catalog! {
         /// The session and its runs are gone from every read.
         Deleted(SessionDeleted) = "dev.reenact.session.deleted.v1",
     }
+    /// About an idempotency key.
+    Key as KeyEvent {
+        /// A request is the first under this key: its run is the one that the key stands for.
+        Used(KeyUsed) = "dev.reenact.key.used.v1",
+    }
     /// About a run.
     Run as RunEvent {
         /// The run was accepted: from here on it will end.
@@ -231,6 +237,15 @@ pub enum LossOf {
     Events,
     /// Commands; the events that followed from those that were taken are there.
     Commands,
+}
+
+/// See [`KeyEvent::Used`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUsed {
+    /// The key, and the request that has it from here on.
+    pub by: KeyUse,
+    /// The session that it went to.
+    pub session_id: SessionId,
 }
 
 /// See [`ComponentEvent::Registered`].

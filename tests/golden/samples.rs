@@ -5,8 +5,9 @@ use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
+    command::KeyUse,
     event::{
-        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, LostRun, PartitionClaimed,
+        AskedModel, CancellationStage, ComponentRegistered, Failure, KeyUsed, Loss, LossOf, LostRun, PartitionClaimed,
         Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
         RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
@@ -185,7 +186,9 @@ fn entities() -> Vec<Named> {
         summary: json(r#"{"summary":"They talked."}"#),
     };
     let untouched = SessionUpdated { name: None, state: None, metadata: None, summary: None, ..updated.clone() };
+    let by = KeyUse { key: ids::derived("idempotency-key", &["user-1", "k"]), request: "5f70bf18".into() };
     vec![
+        ("used", KeyUsed { by, session_id: session() }.into()),
         ("claimed", claimed.into()),
         ("serving", serving.into()),
         ("accepting", accepting.into()),

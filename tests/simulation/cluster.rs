@@ -374,7 +374,7 @@ impl Cluster {
             let Some(node) = self.somebody().map(|member| member.node.clone()) else { break };
             client.settle_doubts(&node, round).await;
             let rests = check::open_runs(&self.log).is_empty()
-                && check::missing(&self.log, &self.promises).is_empty()
+                && check::missing(&self.log, &self.promises)?.is_empty()
                 && publisher.open().is_empty();
             if rests {
                 break;

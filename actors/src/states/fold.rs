@@ -8,13 +8,15 @@ use std::{
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
     agent::AgentSpec,
-    event::{PartitionEvent, StepResult},
+    event::{KeyEvent, PartitionEvent, StepResult},
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
 use super::{
     SCAN_MAX,
-    stored::{StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id},
+    stored::{
+        StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id,
+    },
 };
 use crate::{
     keys,
@@ -169,6 +171,10 @@ impl Hot {
         }
         if let Event::Partition(PartitionEvent::Claimed(claimed)) = fact.event {
             self.take_losses(claimed.losses, changes)?;
+        }
+        if let Event::Key(KeyEvent::Used(used)) = fact.event {
+            let stored = StoredKey { request: used.by.request.clone(), session_id: used.session_id.clone() };
+            changes.put(keys::used_key(used.by.key), &stored)?;
         }
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);

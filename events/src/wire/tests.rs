@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
-    command::{AgentRef, Decision, StartRun},
+    command::{AgentRef, Decision, KeyUse, StartRun},
     event::Resolution,
 };
 
@@ -65,7 +65,8 @@ fn every_kind() -> Vec<CommandBody> {
 fn every_kind_comes_back_as_it_went() {
     for body in every_kind() {
         let reply_to = Some(ReplyTo { topic: None, correlation_id: "c".into() });
-        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, body };
+        let key = Some(Box::new(KeyUse { key: uuid::Uuid::from_u128(7), request: "r".into() }));
+        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, key, body };
         let json = encode(&command);
         let own = Attributes { is_handed_round: true, ..Attributes::default() };
         assert_eq!(decode(json.as_bytes(), own).as_ref(), Ok(&command), "{json}");

@@ -47,7 +47,7 @@ pub fn decode(recorded: &Recorded) -> Result<Option<Event>, ViewError> {
 pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<(), ViewError> {
     let at = recorded.event.at;
     match event {
-        Event::Partition(_) => Ok(()),
+        Event::Partition(_) | Event::Key(_) => Ok(()),
         Event::Component(ComponentEvent::Registered(registered)) => {
             rows.put_component(&registered.version, &registered.spec)
         }

@@ -146,6 +146,7 @@ impl From<SubmitError> for ApiError {
                 Self::not_found(text)
             }
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
+            SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
             SubmitError::Refused(Refusal::TooLarge(_)) => Self::too_large(text),
