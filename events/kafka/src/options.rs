@@ -61,6 +61,7 @@ const KEPT: &[(&str, &str)] = &[
     ("max.in.flight.requests.per.connection", "events must keep their order"),
     ("message.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
     ("delivery.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
+    ("message.max.bytes", "what a topic takes must be sent: an event that does not fit ends its run"),
     ("isolation.level", "readers must not see events that were never committed"),
     ("enable.auto.commit", "the command cursor moves in the transaction with its events only"),
     ("enable.auto.offset.store", "the command cursor moves in the transaction with its events only"),
