@@ -1,5 +1,6 @@
 //! Puts the parts together: the only place that picks implementations.
 
+mod beginnings;
 pub mod log;
 pub mod objects;
 pub mod shelf;

@@ -108,6 +108,23 @@ pub enum ConnectError {
         /// Where the other one is.
         host: String,
     },
+    /// The cluster does not make topics like these.
+    #[error(
+        "Kafka at `{brokers}` does not make topic `{topic}` with {partitions} partitions for the log and {replication} \
+         replicas: {code}. Ask for what it takes with `--kafka-partitions` and `--kafka-replication`"
+    )]
+    NotMade {
+        /// Which topic.
+        topic: String,
+        /// Who was asked.
+        brokers: String,
+        /// How many partitions the log was to have.
+        partitions: u32,
+        /// How many replicas.
+        replication: i32,
+        /// What the cluster says.
+        code: RDKafkaErrorCode,
+    },
     /// There is no such log.
     #[error("there is no topic `{topic}` at `{brokers}`: is the prefix right? `reenact serve` makes the topics")]
     Missing {
@@ -141,6 +158,14 @@ pub enum ConnectError {
         /// Why.
         reason: String,
     },
+}
+
+/// Whether the same request will never do.
+fn is_about_the_request(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::PolicyViolation | RDKafkaErrorCode::InvalidPartitions | RDKafkaErrorCode::InvalidConfig
+    )
 }
 
 fn found_instead(found: Option<&LogId>) -> String {
@@ -282,6 +307,10 @@ impl<'a> Session<'a> {
         for result in results.map_err(|error| self.unavailable("the topics cannot be created", &error))? {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, code)) if is_about_the_request(code) => {
+                    let (brokers, replication) = (self.options.brokers.clone(), replicas);
+                    return Err(ConnectError::NotMade { topic, brokers, partitions: of_log, replication, code });
+                }
                 Err((topic, code)) => {
                     let what = format!("topic `{topic}` cannot be created");
                     return Err(self.unavailable(&what, &KafkaError::AdminOp(code)));

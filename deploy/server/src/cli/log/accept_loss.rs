@@ -20,7 +20,8 @@ use crate::cli::{
 };
 
 /// Said when only a state store could tell more, and a node is at work on it.
-const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and the state store cannot be asked now";
+const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and a state store cannot be asked while a node uses it: stop \
+     that node first";
 
 /// Show what a partition has lost, or accept it.
 ///
@@ -46,6 +47,8 @@ struct Found {
     /// As a state store or a snapshot tells.
     seen: Vec<Loss>,
     left: Survey,
+    /// Why the state store that is there was not asked.
+    unasked: Option<String>,
 }
 
 impl AcceptLoss {
@@ -55,15 +58,14 @@ impl AcceptLoss {
         let told = target.lost(partition).await.context("this cannot be accepted")?;
         let left = Survey::of(target.log(), partition).await?;
         // A node that refuses what the log itself tells goes on by itself, so it may be up, and have its directory.
-        let held = match told.is_empty() {
-            true => Some(target.hold_state(&config).context(NOTHING_TOLD)?),
-            false => target.hold_state(&config).ok(),
-        };
+        let held = target.hold_state(&config);
+        let held = if told.is_empty() { Ok(held.context(NOTHING_TOLD)?) } else { held };
         let witness = match held {
-            Some(_) => evidence::witness(&config, target.log(), partition, &left).await?,
-            None => None,
+            Ok(_) => evidence::witness(&config, target.log(), partition, &left).await?,
+            Err(_) => None,
         };
-        let found = Found::of(partition, told, witness.as_ref(), left);
+        let unasked = held.err().map(|error| format!("{error:#}"));
+        let found = Found { unasked, ..Found::of(partition, told, witness.as_ref(), left) };
         if found.losses().next().is_none() {
             return found.nothing(json);
         }
@@ -95,7 +97,7 @@ impl Found {
             (None, Some(witness)) => Some(witness.loss(&left)),
             (_, None) => None,
         };
-        Self { partition, told, seen: seen.into_iter().collect(), left }
+        Self { partition, told, seen: seen.into_iter().collect(), left, unasked: None }
     }
 
     fn losses(&self) -> impl Iterator<Item = &Loss> {
@@ -153,6 +155,12 @@ impl Found {
                 lines.extend(table(&["RUN", "SESSION", "LAST EVENT", "TIME"], &rows));
             }
         }
+        if let Some(why) = &self.unasked {
+            lines.push(format!(
+                "NOT ASKED  the state store, which alone knows of runs of which no event is left: {why}. To have them \
+                 named, stop the node and say this again before anything is accepted"
+            ));
+        }
         lines.push(match accepted {
             Some(offset) => format!(
                 "accepted with the event at offset {offset}, which names the runs of which no event is left: nobody \
@@ -178,6 +186,7 @@ impl Found {
             }),
             "lost": self.losses().collect::<Vec<_>>(),
             "open_runs": self.left.open.iter().map(run).collect::<Vec<_>>(),
+            "state_not_asked": self.unasked,
             "accepted_at": accepted,
         })
     }
