@@ -16,7 +16,7 @@ use futures::{
 };
 use reenact_events::{
     Arrival, Blobs, Command, CommandBody, CommandRecord, Forward, LogError, Offset, PartitionId, SessionId, StreamKey,
-    Text, event::Resolution,
+    Text, hold::Verdict,
 };
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
@@ -331,9 +331,10 @@ async fn with_short_texts(mut command: Command, blobs: &dyn Blobs) -> Result<Com
     let mut texts: Vec<&mut Text> = match &mut command.body {
         CommandBody::StartRun(start) => vec![&mut start.input],
         CommandBody::ContinueRun { decisions, .. } => {
-            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.resolution {
-                Resolution::Completed { value } => Some(value),
-                _ => None,
+            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.verdict {
+                Verdict::Result { value } => Some(value),
+                Verdict::Confirmed { arguments, .. } => arguments.as_mut(),
+                Verdict::Rejected { .. } | Verdict::Fail => None,
             });
             values.collect()
         }

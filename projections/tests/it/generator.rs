@@ -245,7 +245,7 @@ impl World {
         let retry = resolution == Resolution::Retry;
         let run_id = run(&open.run);
         let by = Some(user("alice"));
-        self.history.push(&at, StepResolved { run_id: run_id.clone(), step, resolution, by });
+        self.history.push(&at, StepResolved { run_id: run_id.clone(), step, resolution, by, note: None });
         self.history.push(&at, RunContinued { run_id });
         if retry {
             self.history.push(&at, tool_requested(&open.run, step, 2, "doubtful", Text::inline("{}")));

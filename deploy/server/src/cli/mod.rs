@@ -6,6 +6,7 @@ mod client;
 mod completions;
 mod config;
 mod dead_letters;
+mod decide;
 mod doctor;
 mod events;
 mod log;

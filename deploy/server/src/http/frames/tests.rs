@@ -254,6 +254,7 @@ fn a_paused_run_says_which_calls_wait_and_goes_on_after_the_decision() {
         step: 1,
         resolution: Resolution::Completed { value: Text::inline("done by hand") },
         by: None,
+        note: None,
     };
     let acts = vec![
         Act::Event(tool(1, 1)),
@@ -274,7 +275,7 @@ fn a_paused_run_says_which_calls_wait_and_goes_on_after_the_decision() {
 #[test]
 fn the_stream_of_a_run_that_waits_for_its_turn_after_the_last_decision_goes_on() {
     let doubt = |step| StepInDoubt { run_id: run(), step, attempt: 1, reason: "restart".into() };
-    let decided = |step| StepResolved { run_id: run(), step, resolution: Resolution::Retry, by: None };
+    let decided = |step| StepResolved { run_id: run(), step, resolution: Resolution::Retry, by: None, note: None };
     let frames = play(vec![
         Act::Event(tool(1, 1)),
         Act::Event(tool(2, 1)),
