@@ -7,7 +7,7 @@ use reenact_events::{
 };
 use serde_json::{Map, Value, json};
 
-use super::output::text_value;
+use super::{json::foreign, output::text_value};
 
 /// A call that was held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Held {
     fn input_schema(&self) -> Value {
         let Needs::Input { fields } = &self.needs else { return Value::Null };
         let filled = match self.verdict() {
-            Some(Verdict::Confirmed { input: Some(input), .. }) => input.value(),
+            Some(Verdict::Confirmed { input: Some(input), .. }) => foreign(input),
             _ => Value::Null,
         };
         let field = |field: &InputField| {
@@ -128,7 +128,7 @@ pub fn resolution_data(verdict: &Verdict) -> Value {
                 map.insert("arguments".to_owned(), text_value(arguments));
             }
             if let Some(input) = input {
-                map.insert("values".to_owned(), input.value());
+                map.insert("values".to_owned(), foreign(input));
             }
             Value::Object(map)
         }
