@@ -244,6 +244,20 @@ fn a_decision_of_another_kind_than_the_call_needs_is_refused_and_changes_nothing
 }
 
 #[test]
+fn a_decision_that_no_event_could_hold_is_refused_and_does_not_end_the_run() {
+    let long = "x".repeat(40_000);
+    let mut scene = Scene::calling(&["pay", "book"]);
+    let note = Verdict::Rejected { note: Some(long.as_str().into()) };
+    let input = RawJson::of(&std::collections::BTreeMap::from([("days", &long)])).ok();
+    let filled = Verdict::Confirmed { arguments: Some(Text::inline("{}")), input };
+    for (call, verdict) in [("pay", note), ("book", filled)] {
+        let refused = scene.decide(call, verdict).expect_err("too long");
+        assert!(refused.to_string().contains("at most 32768"), "{refused}");
+    }
+    assert_eq!(scene.status(), RunStatus::Paused);
+}
+
+#[test]
 fn what_is_rejected_is_told_and_a_failing_decision_ends_the_run() {
     let mut scene = Scene::calling(&["pay", "sign"]);
     scene.decide("pay", Verdict::Rejected { note: Some("too much".into()) }).expect("fits");

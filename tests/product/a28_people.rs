@@ -142,9 +142,16 @@ async fn a28_several_are_answered_at_once_and_a_rejection_is_told_to_the_model_w
     let office = office("").await;
     let run = office.waiting("s", &ALL).await;
     let no = |call: &str, note: &str| json!({"tool_call_id": call, "confirmed": false, "confirmation_note": note});
-    let all =
-        json!([no("p", "too much"), no("b", "not Rome"), no("s", "not I"), {"tool_call_id": "n", "result": "done"}]);
+    let all = json!([no("p", "too much"), no("s", "not I"), {"tool_call_id": "n", "result": "done"}]);
     let run = office.decide(&run, &all).await.expect(200).json();
+    assert_eq!(run["requirements"].as_array().map(Vec::len), Some(1), "{run:#}");
+    // What is left is answered as a requirement in place of a call.
+    let mut left = requirement(&run, "b").clone();
+    (left["confirmation"], left["confirmation_note"]) = (json!(false), json!("not Rome"));
+    let left = json!([left]).to_string();
+    let path = format!("/agents/a/runs/{}/continue", run["run_id"].as_str().expect("an id"));
+    let form = [("requirements", left.as_str()), ("stream", "false"), ("user_id", "alice")];
+    let run = office.product.post(&path, &form).await.expect(200).json();
     assert_eq!(run["status"], "COMPLETED", "{run:#}");
     assert_eq!(office.ledger.calls().len(), 1, "only what waited for nobody was called");
     let request = office.model.requests().pop().expect("a request");

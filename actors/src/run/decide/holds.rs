@@ -14,6 +14,7 @@ use reenact_events::{
     StepToken, UserId,
     agent::Effect,
     command::Decision,
+    content::INLINE_BYTES_MAX,
     event::{
         Failure, Resolution, RunPaused, RunStatus, StepAnswered, StepCall, StepExpired, StepHeld, StepResolved,
         ToolCallRequest, expiry_reason,
@@ -67,6 +68,7 @@ impl Draft<'_> {
         let Some((at, step)) = self.run.open_steps().find(|(_, step)| is_meant(step)) else {
             return Err(Refusal::not_in_doubt(self.run.id(), &[decision]));
         };
+        self.check_size(&decision)?;
         let (run_id, by, fails) = (self.run_id(), by.cloned(), decision.verdict == Verdict::Fail);
         let kind = match &step.state {
             StepState::Held(hold) => {
@@ -88,6 +90,20 @@ impl Draft<'_> {
             self.fail(Failure { kind: kind.into(), message: message.into(), status: None });
         }
         Ok(())
+    }
+
+    /// What stands in the event itself is small: an event that is too large would end the run.
+    fn check_size(&self, decision: &Decision) -> Result<(), Refusal> {
+        let (what, bytes) = match &decision.verdict {
+            Verdict::Confirmed { input: Some(input), .. } => ("what is filled in", input.as_str().len()),
+            Verdict::Rejected { note: Some(note) } => ("the note", note.len()),
+            _ => return Ok(()),
+        };
+        if bytes <= INLINE_BYTES_MAX {
+            return Ok(());
+        }
+        let why = format!("{what} has {bytes} bytes, at most {INLINE_BYTES_MAX} are allowed");
+        Err(Refusal::unfit(self.run.id(), &decision.tool_call_id, &why))
     }
 
     /// Whether the decision is one that the held call can do with, in time.
