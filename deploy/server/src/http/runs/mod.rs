@@ -1,7 +1,7 @@
 //! Runs: start, watch, read, stop, go on.
 
 pub mod cancel;
-mod decisions;
+pub mod decisions;
 pub mod list;
 pub mod proceed;
 pub mod read;

@@ -1,6 +1,6 @@
 //! `POST /agents/{agent_id}/runs/{run_id}/continue`: decides about calls that a paused run waits for somebody with.
 //! Several can be decided at once or one after another, in any order; when all are, the run goes on. What the form
-//! can say is in [`decisions`](super::decisions).
+//! can say is in [`decisions`].
 
 use std::sync::Arc;
 
