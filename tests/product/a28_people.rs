@@ -340,6 +340,9 @@ async fn a28_the_command_line_decides_through_the_same_door() {
     let office = office("").await;
     let run = office.waiting("s", &ALL).await;
     let id = run["run_id"].as_str().expect("an id");
+    let listed = office.product.run(&["approvals", "list", "--status", "pending", "--run", id]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("external_execution") && listed.contains("3 of 3"), "{listed}");
     for arguments in [
         &["--call", "p", "--approve", "--arguments", r#"{"sum":2}"#][..],
         &["--call", "b", "--input", "days=4", "--input", "why=work"],
