@@ -103,7 +103,11 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
         SubmitError::Refused(Refusal::SessionExists(session) | Refusal::SessionBusy(session)) => {
             answer.session_id = Some(session.clone())
         }
-        SubmitError::Refused(Refusal::StepNotInDoubt { run, .. }) => answer.run_id = Some(run.clone()),
+        SubmitError::Refused(
+            Refusal::StepNotInDoubt { run, .. }
+            | Refusal::DecisionUnfit { run, .. }
+            | Refusal::DecisionLate { run, .. },
+        ) => answer.run_id = Some(run.clone()),
         SubmitError::Refused(Refusal::TooLarge(reason)) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
         SubmitError::Unavailable { reason } => {
@@ -129,6 +133,8 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::SessionExists(_)) => "session_exists",
         SubmitError::Refused(Refusal::SessionBusy(_)) => "session_busy",
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
+        SubmitError::Refused(Refusal::DecisionUnfit { .. }) => "decision_unfit",
+        SubmitError::Refused(Refusal::DecisionLate { .. }) => "decision_late",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
         SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
@@ -163,6 +169,10 @@ fn error(answer: &Answer) -> SubmitError {
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("key_used") => Some(Refusal::KeyUsed),
+        Some("decision_unfit") => {
+            answer.run_id.clone().map(|run| Refusal::DecisionUnfit { run, reason: reason.clone() })
+        }
+        Some("decision_late") => answer.run_id.clone().map(|run| Refusal::DecisionLate { run, reason: reason.clone() }),
         Some("too_large") => Some(Refusal::TooLarge(reason.clone())),
         Some("queue_full") => return queue_full(&reason, answer.retry_after_s.unwrap_or(1)),
         Some("unavailable") => return SubmitError::Unavailable { reason },
@@ -173,7 +183,7 @@ fn error(answer: &Answer) -> SubmitError {
 
 /// The call's id is only in the text.
 fn not_in_doubt(run: RunId, reason: &str) -> Refusal {
-    let end = format!("` of run `{run}` is not in doubt");
+    let end = format!("` of run `{run}` waits for no decision");
     let call = reason.strip_prefix("tool call `").and_then(|rest| rest.strip_suffix(&end));
     Refusal::StepNotInDoubt { run, tool_call_id: call.unwrap_or_default().into() }
 }
@@ -237,6 +247,8 @@ mod tests {
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
+            Refusal::unfit(&RunId::trusted("r"), "c", "it waits for a confirmation"),
+            Refusal::late(&RunId::trusted("r"), "c"),
             Refusal::TooLarge("the event has 9 bytes".into()),
         ];
         let others = [

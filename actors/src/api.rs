@@ -39,12 +39,28 @@ pub enum Refusal {
     )]
     SessionBusy(SessionId),
     /// The run is not waiting for a decision about that tool call.
-    #[error("tool call `{tool_call_id}` of run `{run}` is not in doubt")]
+    #[error("tool call `{tool_call_id}` of run `{run}` waits for no decision")]
     StepNotInDoubt {
         /// Which run.
         run: RunId,
         /// Which call.
         tool_call_id: Arc<str>,
+    },
+    /// The decision is not one that the call can do with.
+    #[error("{reason}")]
+    DecisionUnfit {
+        /// About which run.
+        run: RunId,
+        /// Which call, what is wrong, and what to say instead.
+        reason: Arc<str>,
+    },
+    /// The time for a decision about the call is over.
+    #[error("{reason}")]
+    DecisionLate {
+        /// About which run.
+        run: RunId,
+        /// Which call.
+        reason: Arc<str>,
     },
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
@@ -63,6 +79,20 @@ impl Refusal {
     pub(crate) fn not_in_doubt(run: &RunId, decisions: &[Decision]) -> Self {
         let tool_call_id = decisions.first().map_or_else(|| "".into(), |decision| decision.tool_call_id.clone());
         Self::StepNotInDoubt { run: run.clone(), tool_call_id }
+    }
+
+    /// The call waits for another kind of decision, or for more.
+    #[must_use]
+    pub(crate) fn unfit(run: &RunId, tool_call_id: &str, why: &str) -> Self {
+        let reason = format!("the decision about tool call `{tool_call_id}` of run `{run}` cannot be used: {why}");
+        Self::DecisionUnfit { run: run.clone(), reason: reason.into() }
+    }
+
+    /// Nobody is waited for any more.
+    #[must_use]
+    pub(crate) fn late(run: &RunId, tool_call_id: &str) -> Self {
+        let reason = format!("the time for a decision about tool call `{tool_call_id}` of run `{run}` is over");
+        Self::DecisionLate { run: run.clone(), reason: reason.into() }
     }
 }
 

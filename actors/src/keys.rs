@@ -16,7 +16,7 @@ pub const SHAPES: &[&str] = &[
     "place:1",
     "origin:1",
     "open:3",
-    "step:2",
+    "step:3",
     "end:4",
     "agent:json:1",
     "indexes:4",

@@ -193,9 +193,10 @@ impl SessionWork {
                 let what = RunCommand::Cancel { reason, partial: None };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
-            CommandBody::ContinueRun { run_id, decisions, .. } => {
+            CommandBody::ContinueRun { run_id, decisions, decided_by, .. } => {
                 let has_slot = self.try_continue(&run_id)?;
-                let what = RunCommand::Resolve { decisions, by: user_id.clone(), has_slot };
+                let by = decided_by.or_else(|| user_id.clone());
+                let what = RunCommand::Resolve { decisions, by, has_slot };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::DeleteSession { session_id } => {

@@ -6,7 +6,7 @@ use reenact_actors::{
     keys::SHAPES,
     run::{
         Step, StepState,
-        state::{Asked, GivenUp, Origin, Progress},
+        state::{Asked, GivenUp, Hold, Origin, Progress},
     },
     session::SessionState,
     states::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession},
@@ -15,12 +15,13 @@ use reenact_events::{
     AgentId, BlobRef, MediaKind, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::Effect,
     event::{Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+    hold::{InputField, Needs, OnExpiry},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 8_475_316_473_772_413_120;
+const EXPECTED: u64 = 12_706_445_973_756_105_086;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -44,10 +45,16 @@ fn steps() -> Vec<Step> {
         arguments: Text::inline("{}"),
         effect: Effect::AtMostOnce,
     };
+    let field = InputField { name: "f".into(), field_type: "int".into(), description: None };
     let states = [
         StepState::Requested,
         StepState::Waiting { retry_at: Timestamp(9), error: error.clone() },
         StepState::InDoubt,
+        StepState::Held(Hold {
+            needs: Needs::Input { fields: vec![field] },
+            expires_at: Some(Timestamp(10)),
+            on_expiry: OnExpiry::Cancel,
+        }),
         StepState::RetryAllowed,
         StepState::Done(model),
         StepState::Done(tool),

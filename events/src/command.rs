@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
-    agent::AgentSpec, event::Resolution,
+    agent::AgentSpec, hold::Verdict,
 };
 
 /// A request to change something.
@@ -76,6 +76,8 @@ pub enum CommandBody {
         run_id: RunId,
         /// At least one.
         decisions: Vec<Decision>,
+        /// Who decides, where that is not who asks.
+        decided_by: Option<UserId>,
         /// How many partitions did not know the run.
         asked: u32,
     },
@@ -118,7 +120,7 @@ pub struct Decision {
     /// Which call, by the id that the model gave it.
     pub tool_call_id: Arc<str>,
     /// What is decided.
-    pub resolution: Resolution,
+    pub verdict: Verdict,
 }
 
 /// Who answers.

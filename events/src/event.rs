@@ -4,6 +4,7 @@
 //! optional field keeps the version; anything else makes a new version and an upcaster ([`crate::upcast`]).
 //! Enums inside payloads are externally tagged, so that the state store's binary codec can hold them too.
 
+mod hold;
 mod run;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub enum DecodeError {
     },
 }
 
+pub use hold::*;
 pub use run::*;
 
 macro_rules! catalog {
@@ -149,6 +151,12 @@ catalog! {
         StepInDoubt(StepInDoubt) = "dev.reenact.run.step.in_doubt.v1",
         /// Somebody decided about a step in doubt.
         StepResolved(StepResolved) = "dev.reenact.run.step.resolved.v1",
+        /// A tool call is not made before somebody has decided about it.
+        StepHeld(StepHeld) = "dev.reenact.run.step.held.v1",
+        /// Somebody decided about a held call.
+        StepAnswered(StepAnswered) = "dev.reenact.run.step.answered.v1",
+        /// Nobody decided about a held call in time.
+        StepExpired(StepExpired) = "dev.reenact.run.step.expired.v1",
         /// The run waits for a decision from outside.
         Paused(RunPaused) = "dev.reenact.run.paused.v1",
         /// The run goes on.
@@ -327,6 +335,9 @@ impl RunEvent {
             Self::StepFailed(event) => &event.run_id,
             Self::StepInDoubt(event) => &event.run_id,
             Self::StepResolved(event) => &event.run_id,
+            Self::StepHeld(event) => &event.run_id,
+            Self::StepAnswered(event) => &event.run_id,
+            Self::StepExpired(event) => &event.run_id,
             Self::Paused(event) => &event.run_id,
             Self::Continued(event) => &event.run_id,
             Self::CancelRequested(event) => &event.run_id,

@@ -9,6 +9,7 @@
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
 //! * `R5`: a run never goes back to a model that it gave up, nor to a conversation that was too long.
+//! * `R6`: a held call is decided about once, and not made unless it was confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ use crate::{
     ChainHash, Event, Offset, Recorded, RunEvent, RunId, StreamKey, Term,
     agent::Effect,
     event::{PartitionEvent, Resolution, StepCall},
+    hold::Verdict,
 };
 
 /// Something that must never be, was.
@@ -36,6 +38,7 @@ struct StepWatch {
     at_most_once: bool,
     retry_allowed: bool,
     settled: bool,
+    held: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -137,6 +140,11 @@ impl RunWatch {
             RunEvent::StepFailed(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepInDoubt(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepResolved(step) => self.resolved(step.step, &step.resolution),
+            RunEvent::StepHeld(step) => self.held(step.step),
+            RunEvent::StepAnswered(step) => {
+                self.released(step.step, !matches!(step.verdict, Verdict::Confirmed { .. }))
+            }
+            RunEvent::StepExpired(step) => self.released(step.step, true),
             RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
                 self.ended = true;
                 Ok(())
@@ -151,9 +159,12 @@ impl RunWatch {
         }
         let at_most_once = matches!(step.call, StepCall::Tool { effect: Effect::AtMostOnce, .. });
         let known = self.steps.len();
-        let watch = self.steps.entry(step.step).or_default();
-        if watch.attempt == 0 && step.step as usize != known {
+        if !self.steps.contains_key(&step.step) && step.step as usize != known {
             return Err(("R2", format!("step {} where {known} follows", step.step)));
+        }
+        let watch = self.steps.entry(step.step).or_default();
+        if watch.held {
+            return Err(("R6", format!("step {} is held and was requested", step.step)));
         }
         if watch.settled || step.attempt != watch.attempt + 1 {
             return Err(("R2", format!("step {} attempt {} after {}", step.step, step.attempt, watch.attempt)));
@@ -169,6 +180,26 @@ impl RunWatch {
             return Err(("R5", format!("model {} trim {} after {place} and {trims}", model.place, model.trims)));
         }
         Ok(())
+    }
+
+    fn held(&mut self, step: u32) -> Result<(), (&'static str, String)> {
+        let known = self.steps.len();
+        if step as usize != known {
+            return Err(("R2", format!("step {step} is held where {known} follows")));
+        }
+        self.steps.insert(step, StepWatch { held: true, ..StepWatch::default() });
+        Ok(())
+    }
+
+    fn released(&mut self, step: u32, settled: bool) -> Result<(), (&'static str, String)> {
+        match self.steps.get_mut(&step) {
+            Some(watch) if watch.held => {
+                watch.held = false;
+                watch.settled = settled;
+                Ok(())
+            }
+            other => Err(("R6", format!("decision about step {step}, which is not held: {other:?}"))),
+        }
     }
 
     fn latest(&mut self, step: u32, attempt: u32) -> Result<&mut StepWatch, (&'static str, String)> {

@@ -6,6 +6,7 @@
 //! described: what it is stands in the deployment's own files, so a publisher cannot bring tools of its own.
 
 mod convert;
+mod decision;
 mod fields;
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,10 @@ use reenact_events::{
     event::{
         AskedModel, CancellationStage, ComponentRegistered, Failure, KeyUsed, Loss, LossOf, LostRun, PartitionClaimed,
         Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
-        RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
-        StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
+        RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepAnswered, StepCall, StepCompleted, StepExpired,
+        StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
+    hold::{HoldSpec, InputField, Needs, OnExpiry, Verdict},
     ids,
 };
 
@@ -24,7 +25,7 @@ pub(crate) struct Sample {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Sample> {
-    let written = [entities(), runs(), steps(), outcomes(), decisions()].into_iter().flatten();
+    let written = [entities(), runs(), steps(), outcomes(), decisions(), holds()].into_iter().flatten();
     written
         .map(|(name, event)| Sample {
             kind: event.type_name().to_owned(),
@@ -82,6 +83,7 @@ fn agent() -> AgentSpec {
         effect,
         timeout_s: 30,
         kind,
+        hold: None,
     };
     let headers = vec![("authorization".to_owned(), "env:TOKEN".to_owned())];
     let http = ToolKind::Http { method: "POST".to_owned(), url: "http://127.0.0.1:9/do".to_owned(), headers };
@@ -131,6 +133,17 @@ fn rejecting_agent() -> AgentSpec {
 fn with_fallbacks() -> AgentSpec {
     let second = ModelSpec { provider: "gemini".to_owned(), retries: 0, ..agent().model };
     AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
+}
+
+fn holding_agent() -> AgentSpec {
+    let hold = |needs, expires_in_s, on_expiry| Some(HoldSpec { needs, expires_in_s, on_expiry });
+    let field = InputField { name: "n".into(), field_type: "float".into(), description: None };
+    let mut tools = agent().tools;
+    tools[1].hold = hold(Needs::Input { fields: vec![field] }, Some(3600), OnExpiry::Reject);
+    tools[2].hold = hold(Needs::Confirmation, Some(60), OnExpiry::Cancel);
+    tools[3].hold = hold(Needs::Execution, None, OnExpiry::Reject);
+    tools[3].kind = ToolKind::External;
+    AgentSpec { tools, ..agent() }
 }
 
 fn with_key_file() -> AgentSpec {
@@ -199,6 +212,7 @@ fn entities() -> Vec<Named> {
         ("rejecting", registered(rejecting_agent()).into()),
         ("fallbacks", registered(with_fallbacks()).into()),
         ("key_file", registered(with_key_file()).into()),
+        ("holds", registered(holding_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
@@ -340,13 +354,57 @@ fn outcomes() -> Vec<Named> {
 
 fn decisions() -> Vec<Named> {
     let doubt = StepInDoubt { run_id: run(), step: 3, attempt: 1, reason: "the process ended in between".into() };
-    let resolved = |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by }.into() };
+    let noted = StepResolved {
+        run_id: run(),
+        step: 3,
+        resolution: Resolution::Skip,
+        by: user(),
+        note: Some("It was paid twice.".into()),
+    };
+    let resolved =
+        |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by, note: None }.into() };
     vec![
         ("in_doubt", doubt.into()),
         ("retry", resolved(Resolution::Retry, user())),
         ("completed", resolved(Resolution::Completed { value: "done".into() }, None)),
         ("skip", resolved(Resolution::Skip, None)),
         ("fail", resolved(Resolution::Fail, None)),
+        ("skip_note", noted.into()),
+    ]
+}
+
+fn holds() -> Vec<Named> {
+    let call = StepCall::Tool {
+        call_id: "call_1".into(),
+        name: "pay".into(),
+        arguments: r#"{"sum":1.10}"#.into(),
+        effect: Effect::AtMostOnce,
+    };
+    let held = |needs, expires_at, on_expiry| -> Event {
+        let token = StepToken::of_step(&run(), 2);
+        StepHeld { run_id: run(), step: 2, token, call: call.clone(), needs, expires_at, on_expiry }.into()
+    };
+    let fields = vec![
+        InputField { name: "reason".into(), field_type: "str".into(), description: Some("Why?".into()) },
+        InputField { name: "days".into(), field_type: "int".into(), description: None },
+    ];
+    let at = Some(Timestamp(1_700_000_600_000));
+    let answered = |verdict, by| -> Event { StepAnswered { run_id: run(), step: 2, verdict, by }.into() };
+    let filled =
+        Verdict::Confirmed { arguments: Some(r#"{"days":3,"sum":1.10}"#.into()), input: json(r#"{"days":3}"#) };
+    let edited = Verdict::Confirmed { arguments: Some(Text::Blob(blob())), input: None };
+    vec![
+        ("confirmation", held(Needs::Confirmation, at, OnExpiry::Cancel)),
+        ("input", held(Needs::Input { fields }, at, OnExpiry::Reject)),
+        ("execution", held(Needs::Execution, None, OnExpiry::Reject)),
+        ("confirmed", answered(Verdict::yes(), user())),
+        ("edited", answered(edited, user())),
+        ("filled_in", answered(filled, user())),
+        ("rejected", answered(Verdict::no(), None)),
+        ("rejected_note", answered(Verdict::Rejected { note: Some("Too much.".into()) }, user())),
+        ("result", answered(Verdict::Result { value: "Paid by hand.".into() }, user())),
+        ("fail", answered(Verdict::Fail, None)),
+        ("expired", StepExpired { run_id: run(), step: 2 }.into()),
     ]
 }
 

@@ -10,7 +10,7 @@ use reenact_events::{
     AgentId, Command, CommandBody, CommandId, DeadLetter, EventLog, Forward, MemoryLog, Offset, Outcome, PartitionId,
     ReplyTo, RunId, SessionId, Text,
     command::{AgentRef, Decision, KeyUse, StartRun},
-    event::Resolution,
+    hold::Verdict,
     ids::derived,
 };
 
@@ -108,8 +108,8 @@ impl Publisher {
         let body = if self.dice.hits(500) {
             CommandBody::CancelRun { session_id: None, run_id, reason: None, asked: 0 }
         } else {
-            let decisions = vec![Decision { tool_call_id: "no-such-call".into(), resolution: Resolution::Skip }];
-            CommandBody::ContinueRun { session_id: None, run_id, decisions, asked: 0 }
+            let decisions = vec![Decision { tool_call_id: "no-such-call".into(), verdict: Verdict::no() }];
+            CommandBody::ContinueRun { session_id: None, run_id, decisions, decided_by: None, asked: 0 }
         };
         self.send(Command::new(CommandId::trusted(&format!("about-{number}")), None, body), None, 0).await;
     }

@@ -5,6 +5,7 @@
 //! mistake.
 
 mod agent;
+mod hold;
 mod model;
 mod problems;
 mod schema;

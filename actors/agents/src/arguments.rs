@@ -116,6 +116,7 @@ mod tests {
             effect: Effect::AtMostOnce,
             timeout_s: 1,
             kind: ToolKind::Builtin,
+            hold: None,
         };
         Schemas::default().check(&tool, arguments)
     }

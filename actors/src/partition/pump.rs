@@ -17,9 +17,7 @@ use futures::{
 };
 use reenact_events::{
     Arrival, Blobs, Command, CommandBody, CommandId, CommandRecord, Event, Forward, LogError, Offset, PartitionId,
-    SessionId, StreamKey, Text, UserId,
-    command::KeyUse,
-    event::{KeyUsed, Resolution},
+    SessionId, StreamKey, Text, UserId, command::KeyUse, event::KeyUsed, hold::Verdict,
 };
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
@@ -392,9 +390,10 @@ async fn with_short_texts(mut command: Command, blobs: &dyn Blobs) -> Result<Com
     let mut texts: Vec<&mut Text> = match &mut command.body {
         CommandBody::StartRun(start) => vec![&mut start.input],
         CommandBody::ContinueRun { decisions, .. } => {
-            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.resolution {
-                Resolution::Completed { value } => Some(value),
-                _ => None,
+            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.verdict {
+                Verdict::Result { value } => Some(value),
+                Verdict::Confirmed { arguments, .. } => arguments.as_mut(),
+                Verdict::Rejected { .. } | Verdict::Fail => None,
             });
             values.collect()
         }

@@ -8,7 +8,8 @@ use std::{
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
     agent::AgentSpec,
-    event::{KeyEvent, PartitionEvent, StepResult},
+    event::{KeyEvent, PartitionEvent, Resolution, StepResult},
+    hold::Verdict,
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
@@ -307,7 +308,10 @@ fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut 
 fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     let Some(cause) = fact.cause else { return };
     match fact.event {
-        Event::Session(_) | Event::Run(RunEvent::StepResolved(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_)) => {
+        Event::Session(_)
+        | Event::Run(
+            RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_),
+        ) => {
             changes.puts.insert(keys::taken(cause), Some(Vec::new()));
         }
         Event::Run(RunEvent::Queued(queued)) if queued.run_index == 0 => changes.delete(keys::taken(cause)),
@@ -335,6 +339,15 @@ fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
             StepResult::Tool { content, media, .. } => {
                 text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
             }
+        },
+        RunEvent::StepResolved(resolved) => match &resolved.resolution {
+            Resolution::Completed { value } => text(value).into_iter().collect(),
+            _ => Vec::new(),
+        },
+        RunEvent::StepAnswered(answered) => match &answered.verdict {
+            Verdict::Confirmed { arguments, .. } => arguments.as_ref().and_then(text).into_iter().collect(),
+            Verdict::Result { value } => text(value).into_iter().collect(),
+            Verdict::Rejected { .. } | Verdict::Fail => Vec::new(),
         },
         RunEvent::Cancelled(cancelled) => cancelled.partial.as_ref().and_then(text).into_iter().collect(),
         _ => Vec::new(),

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
     command::{AgentRef, Decision, KeyUse, StartRun},
-    event::Resolution,
+    hold::Verdict,
 };
 
 fn plain(json: &str) -> Result<Command, Unreadable> {
@@ -31,9 +31,16 @@ fn every_kind() -> Vec<CommandBody> {
         stream: true,
         background: false,
     };
-    let decisions =
-        [Resolution::Retry, Resolution::Skip, Resolution::Fail, Resolution::Completed { value: "done".into() }];
-    let decisions = decisions.map(|resolution| Decision { tool_call_id: "call_1".into(), resolution }).into();
+    let verdicts = [
+        Verdict::yes(),
+        Verdict::no(),
+        Verdict::Fail,
+        Verdict::Result { value: "done".into() },
+        Verdict::Rejected { note: Some("too much".into()) },
+        Verdict::Confirmed { arguments: Some(r#"{"n":1.10}"#.into()), input: state.clone() },
+        Verdict::Confirmed { arguments: Some(Text::Blob(BlobRef::of(b"long"))), input: None },
+    ];
+    let decisions = verdicts.map(|verdict| Decision { tool_call_id: "call_1".into(), verdict }).into();
     vec![
         CommandBody::StartRun(Box::new(start)),
         CommandBody::CancelRun { session_id: None, run_id: RunId::trusted("r"), reason: Some("late".into()), asked: 3 },
@@ -41,6 +48,7 @@ fn every_kind() -> Vec<CommandBody> {
             session_id: Some(session_id.clone()),
             run_id: RunId::trusted("r"),
             decisions,
+            decided_by: Some(UserId::trusted("boss")),
             asked: 0,
         },
         CommandBody::CreateSession {
@@ -149,6 +157,11 @@ fn a35_what_is_no_command_is_refused_with_its_reason() {
             r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[{"tool_call_id":"t"}]}"#,
             "invalid",
             "exactly one",
+        ),
+        (
+            r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[{"tool_call_id":"t","result":"x","note":"n"}]}"#,
+            "invalid",
+            "`note` without",
         ),
         (r#"{"type":"DeleteSession","id":"1","session_id":"s","reply_to":{"topic":"t"}}"#, "invalid", "correlation_id"),
         (r#"{"type":"StartRun","id":"1","session_id":"s","agent_id":"a","message":""}"#, "invalid", "say something"),

@@ -149,6 +149,10 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
+            SubmitError::Refused(Refusal::DecisionLate { .. }) => Self::conflict(text).named("decision_late"),
+            SubmitError::Refused(Refusal::DecisionUnfit { .. }) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, text).named("decision_unfit")
+            }
             SubmitError::Refused(Refusal::TooLarge(_)) => Self::too_large(text),
             SubmitError::QueueFull { retry_after_s, .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, text).named("queue_full").retry_after(retry_after_s.max(1))

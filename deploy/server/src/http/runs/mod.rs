@@ -1,6 +1,7 @@
 //! Runs: start, watch, read, stop, go on.
 
 pub mod cancel;
+pub mod decisions;
 pub mod list;
 pub mod proceed;
 pub mod read;
