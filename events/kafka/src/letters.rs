@@ -51,6 +51,7 @@ pub fn letters(options: &Options, from: u64) -> Result<Vec<Letter>, LogError> {
     let mut letters = Vec::new();
     loop {
         match consumer.poll(reader::ASK) {
+            Some(Ok(message)) if record::says_nothing(&message) => {}
             Some(Ok(message)) => letters.push(letter(&message)),
             Some(Err(KafkaError::PartitionEOF(_))) => return Ok(letters),
             Some(Err(error)) => return Err(failed(error)),

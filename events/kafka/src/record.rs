@@ -236,6 +236,20 @@ pub(crate) fn handed_round() -> OwnedHeaders {
     Writer(OwnedHeaders::new_with_capacity(1)).put(HANDED_ROUND, "1").0
 }
 
+/// Marks a record that says nothing: its transaction ends one before it.
+const NOTHING: &str = "reenact_nothing";
+
+/// The headers of such a record.
+pub(crate) fn nothing() -> OwnedHeaders {
+    Writer(OwnedHeaders::new_with_capacity(1)).put(NOTHING, "1").0
+}
+
+/// Whether a record says nothing.
+pub(crate) fn says_nothing(message: &impl Message) -> bool {
+    let is_empty = message.payload().is_none();
+    is_empty && message.headers().is_some_and(|headers| headers.iter().any(|header| header.key == NOTHING))
+}
+
 /// The headers of a dead letter that is sent again: those that it came with, and which one it is.
 pub(crate) fn redriven_headers(headers: &[(String, Option<Vec<u8>>)], number: u64) -> OwnedHeaders {
     let mut written = OwnedHeaders::new_with_capacity(headers.len() + 1);
@@ -287,6 +301,14 @@ mod tests {
     fn message(headers: OwnedHeaders, value: &[u8]) -> OwnedMessage {
         let (key, topic) = (Some(b"k".to_vec()), "t".to_owned());
         OwnedMessage::new(Some(value.to_vec()), key, topic, KafkaTimestamp::NotAvailable, 3, 17, Some(headers))
+    }
+
+    #[test]
+    fn only_a_record_of_ours_without_a_value_says_nothing() {
+        let empty = |headers| OwnedMessage::new(None, None, "t".to_owned(), KafkaTimestamp::NotAvailable, 3, 17, headers);
+        assert!(says_nothing(&empty(Some(nothing()))));
+        assert!(!says_nothing(&empty(None)), "a tombstone is poison");
+        assert!(!says_nothing(&message(nothing(), b"{}")), "a value is read");
     }
 
     fn sample(at: i64) -> NewEvent {

@@ -64,6 +64,9 @@ impl Feeds {
             return;
         }
         feed.next = offset.next();
+        if record::says_nothing(message) {
+            return;
+        }
         feed.backlog.push_back(CommandRecord { offset, arrival: record::arrival(message, replies) });
         feed.push();
         if feed.backlog.len() >= BACKLOG_MAX && feed.flow == Flow::Flowing {

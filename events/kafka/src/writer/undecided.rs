@@ -20,6 +20,7 @@ use reenact_events::{LogError, Offset, PartitionId};
 
 use super::{
     Writer,
+    beside::Place,
     transact::{self, Failed, TRANSACTION_TIME},
 };
 use crate::{
@@ -82,9 +83,7 @@ impl Writer {
 
     /// Aborts what is still undecided once the id was taken, when its coordinator knows of nothing any more.
     pub(super) fn end_undecided(&mut self) -> Result<(), LogError> {
-        if !self.is_undecided()? {
-            return Ok(());
-        }
+        let Some(beside) = self.undecided()? else { return Ok(()) };
         let partition = self.partition;
         tracing::warn!(%partition, "a transaction was left undecided by the brokers: it is aborted");
         let Some(mut producer) = self.producer.take() else { return Ok(()) };
@@ -95,7 +94,7 @@ impl Writer {
             return Err(LogError::Fenced { partition });
         }
         tracing::debug!(%partition, reason = failed.reason, "the transaction that ends it was aborted");
-        self.beside_is_gone();
+        self.beside_is_gone(&beside);
         self.settled_end().map(drop)
     }
 
@@ -119,17 +118,19 @@ impl Writer {
         }
     }
 
-    /// Whether something in the partition, the group's cursor, or elsewhere that this id writes, is neither committed
-    /// nor aborted.
-    fn is_undecided(&self) -> Result<bool, LogError> {
+    /// When something in the partition, the group's cursor, or elsewhere that this id writes, is neither committed nor
+    /// aborted: those places elsewhere.
+    fn undecided(&self) -> Result<Option<Vec<Place>>, LogError> {
         let all = self.seeing_all()?;
         let (decided, written) = self.ends(&all)?;
-        Ok(decided < written || self.is_cursor_undecided(&self.inspector()?) || self.hangs_beside(&all)?)
+        let beside = self.hangs_beside(&all)?;
+        let is_here = decided < written || self.is_cursor_undecided(&self.inspector()?);
+        Ok((is_here || !beside.is_empty()).then_some(beside))
     }
 
-    /// Whether something elsewhere is undecided for longer than a transaction takes. It may be another owner's: then
+    /// Where something elsewhere is undecided for longer than a transaction takes. It may be another owner's: then
     /// what is done about it here does not help, and does no harm.
-    fn hangs_beside(&self, all: &Consuming) -> Result<bool, LogError> {
+    fn hangs_beside(&self, all: &Consuming) -> Result<Vec<Place>, LogError> {
         let failed = |error: KafkaError| reader::unavailable("the deployment's topics cannot be asked", &error);
         let end = |consumer: &Consuming, (topic, partition): &(&str, i32)| {
             reader::end(consumer, topic, PartitionId(partition.unsigned_abs()), END_WAIT)
@@ -145,10 +146,10 @@ impl Writer {
                 end(&self.common.observer, place).map_or(true, |decided| decided < *written)
             });
             match open.first() {
-                None => return Ok(false),
+                None => return Ok(Vec::new()),
                 Some(((topic, partition), written)) if Instant::now() > deadline => {
                     tracing::warn!(topic, partition, %written, "something before this offset is neither committed nor aborted");
-                    return Ok(true);
+                    return Ok(open.iter().map(|((topic, partition), _)| ((*topic).to_owned(), *partition)).collect());
                 }
                 Some(_) => thread::sleep(PAUSE.1 / 10),
             }
