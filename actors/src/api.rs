@@ -47,6 +47,9 @@ pub enum Refusal {
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
     AgentNotFound,
+    /// The JSON Schema for the answer cannot be used.
+    #[error("`output_schema` cannot be used: {0}")]
+    OutputSchema(Arc<str>),
     /// An event that the command makes would be too large for the log.
     #[error("the request is too large for one event: {0}")]
     TooLarge(Arc<str>),

@@ -87,7 +87,11 @@ async fn outcome(job: Job) -> RunCommand {
         StepCall::Model { .. } => {
             let (outcome, trim) = model(&job).await;
             let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
-            RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms }
+            let (outcome, unfit) = match outcome {
+                Ok((result, unfit)) => (Ok(result), unfit),
+                Err(error) => (Err(error), None),
+            };
+            RunCommand::ModelReturned { step, attempt, outcome, unfit, trim, duration_ms }
         }
         StepCall::Tool { name, arguments, .. } => {
             let call = match tool_call(&job, &name, &arguments).await {
@@ -105,8 +109,11 @@ async fn outcome(job: Job) -> RunCommand {
     }
 }
 
+/// A model's turn, and why it is not the answer that was asked for.
+type Turn = (StepResult, Option<Arc<str>>);
+
 /// What the model said, and the next trim that would shorten what it was sent.
-async fn model(job: &Job) -> (Result<StepResult, StepError>, Option<u32>) {
+async fn model(job: &Job) -> (Result<Turn, StepError>, Option<u32>) {
     let origin = &job.run.origin;
     let history =
         match job.partition.states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize) {
@@ -123,19 +130,34 @@ async fn model(job: &Job) -> (Result<StepResult, StepError>, Option<u32>) {
     (ask(job, place, messages).await, trim)
 }
 
-async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<StepResult, StepError> {
+async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<Turn, StepError> {
     let shared = &job.partition.shared;
     let Some(model) = job.agent.model_at(place).cloned() else {
         return Err(final_failure("model_refused", format!("agent `{}` has no model {place}", job.agent.id)));
     };
-    let call = ModelCall { agent: job.agent.clone(), model, messages, context: job.context() };
+    let output_schema = job.run.output_schema(&job.agent).cloned();
+    let call = ModelCall { agent: job.agent.clone(), model, messages, output_schema, context: job.context() };
     let words = job
         .words
         .clone()
         .unwrap_or_else(|| Arc::new(Words::new(shared.live.clone(), job.run.id().clone(), job.at, job.step.attempt)));
     let asked = shared.tools.steps.call_model(call, words.clone());
-    let reply = showing(asked, &words).await?;
-    turn(job, reply).await.map_err(|error| passing("object_store", error.to_string()))
+    let mut reply = showing(asked, &words).await?;
+    let unfit = unfit(job, &mut reply);
+    let result = turn(job, reply).await.map_err(|error| passing("object_store", error.to_string()))?;
+    Ok((result, unfit))
+}
+
+/// Why the reply is not the answer that was asked for. One that is, is left with nothing round the JSON.
+fn unfit(job: &Job, reply: &mut ModelReply) -> Option<Arc<str>> {
+    let schema = job.run.output_schema(&job.agent).filter(|_| reply.tool_calls.is_empty())?;
+    match job.partition.shared.tools.steps.check_output(schema, &reply.text) {
+        Ok(json) => {
+            reply.text = json;
+            None
+        }
+        Err(reason) => Some(reason.into()),
+    }
 }
 
 /// Waits for the model and shows its words meanwhile, also those that come slowly.

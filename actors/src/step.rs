@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_events::{
-    MediaRef, RunId, SessionId, StepToken, Text, UserId,
+    MediaRef, RawJson, RunId, SessionId, StepToken, Text, UserId,
     agent::{AgentSpec, ModelSpec, ToolSpec},
     event::{Failure, ToolCallRequest, Usage},
 };
@@ -65,6 +65,8 @@ pub struct ModelCall {
     pub model: ModelSpec,
     /// The conversation, well formed.
     pub messages: Vec<ChatMessage>,
+    /// The JSON Schema that the answer must fit, if it must.
+    pub output_schema: Option<RawJson>,
     /// Whose it is.
     pub context: StepContext,
 }
@@ -167,6 +169,19 @@ pub trait Steps: Send + Sync {
     /// # Errors
     /// When the text is not a JSON object that fits the tool's schema.
     fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String>;
+
+    /// Checks that a schema for answers can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String>;
+
+    /// Checks an answer against its schema: the JSON of it, without what models put round it, or what is wrong, in
+    /// words for the model.
+    ///
+    /// # Errors
+    /// When the answer is not JSON or does not fit.
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String>;
 
     /// Calls a tool. Whatever goes wrong is a [`ToolReply`] with `error`.
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply>;

@@ -12,7 +12,7 @@ use reenact_actors::{
     states::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession},
 };
 use reenact_events::{
-    AgentId, BlobRef, MediaKind, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::Effect,
     event::{Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
 };
@@ -20,7 +20,7 @@ use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 4_438_817_191_086_207_080;
+const EXPECTED: u64 = 14_097_978_294_546_959_696;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -64,6 +64,7 @@ fn steps() -> Vec<Step> {
         given_up: vec![GivenUp { place: 0, error: error.clone() }],
         not_after: Timestamp(8),
         state,
+        unfit: Some("empty".into()),
     };
     states.into_iter().map(step).collect()
 }
@@ -79,6 +80,7 @@ fn a_changed_shape_has_a_changed_name() {
         agent_version: "v".into(),
         input: Text::inline("hello"),
         media: Vec::new(),
+        output_schema: RawJson::parse("{}").ok(),
         queued_at: Timestamp(5),
     };
     let progress = Progress {

@@ -35,6 +35,9 @@ pub struct AgentSpec {
     /// How its runs wait.
     #[serde(default, skip_serializing_if = "QueueSpec::is_usual")]
     pub queue: QueueSpec,
+    /// The JSON Schema that its answers must fit, if they must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<RawJson>,
 }
 
 impl AgentSpec {

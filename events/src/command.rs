@@ -143,6 +143,8 @@ pub struct StartRun {
     pub stream: bool,
     /// The caller does not wait.
     pub background: bool,
+    /// The JSON Schema that the answer must fit, in place of the agent's.
+    pub output_schema: Option<RawJson>,
 }
 
 impl StartRun {

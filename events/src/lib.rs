@@ -25,6 +25,7 @@ pub mod invariants;
 pub mod live;
 pub mod log;
 pub mod memory_log;
+pub mod output;
 pub mod token;
 pub mod upcast;
 pub mod wire;

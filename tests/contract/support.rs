@@ -56,6 +56,7 @@ impl Writer {
             metadata: None,
             stream: true,
             background: false,
+            output_schema: None,
         };
         let seq = self.next(&StreamKey::session(&session_id));
         let (cause, owner) = (Some(CommandId::trusted("c ö")), Some(UserId::trusted("Zoë 🙂")));

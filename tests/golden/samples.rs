@@ -110,6 +110,7 @@ fn agent() -> AgentSpec {
         history_runs: 3,
         limits: Limits { tool_calls: 20, turns: 10, timeout_s: 600 },
         queue: QueueSpec::default(),
+        output_schema: None,
     }
 }
 
@@ -125,6 +126,10 @@ fn queued_agent() -> AgentSpec {
 
 fn rejecting_agent() -> AgentSpec {
     AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
+}
+
+fn with_schema() -> AgentSpec {
+    AgentSpec { output_schema: json(r#"{"type":"object","required":["city"]}"#), ..bare_agent() }
 }
 
 fn with_fallbacks() -> AgentSpec {
@@ -181,6 +186,7 @@ fn entities() -> Vec<Named> {
         ("queue", registered(queued_agent()).into()),
         ("rejecting", registered(rejecting_agent()).into()),
         ("fallbacks", registered(with_fallbacks()).into()),
+        ("output_schema", registered(with_schema()).into()),
         ("key_file", registered(with_key_file()).into()),
         ("full", created.into()),
         ("least", bare.into()),
@@ -203,6 +209,7 @@ fn runs() -> Vec<Named> {
         metadata: json(r#"{"source":"mail"}"#),
         stream: true,
         background: true,
+        output_schema: None,
     };
     let least = RunQueued {
         user_id: None,
@@ -214,18 +221,21 @@ fn runs() -> Vec<Named> {
         background: false,
         ..full.clone()
     };
+    let with_schema = RunQueued { output_schema: json(r#"{"type":"object"}"#), ..least.clone() };
     let failure = Failure { kind: "rate_limited".into(), message: "Wait.".into(), status: Some(429) };
     let unnamed = Failure { status: None, ..failure.clone() };
     vec![
         ("full", full.into()),
+        ("with_schema", with_schema.into()),
         ("least", least.into()),
         ("started", RunStarted { run_id: run() }.into()),
         ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),
         ("continued", RunContinued { run_id: run() }.into()),
         ("full", RunCancelRequested { run_id: run(), reason: Some("changed my mind".into()) }.into()),
         ("least", RunCancelRequested { run_id: run(), reason: None }.into()),
-        ("inline", RunCompleted { run_id: run(), content: "To Rome.".into() }.into()),
-        ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()) }.into()),
+        ("inline", RunCompleted { run_id: run(), content: "To Rome.".into(), json: false }.into()),
+        ("json", RunCompleted { run_id: run(), content: r#"{"city":"Rome"}"#.into(), json: true }.into()),
+        ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()), json: false }.into()),
         ("full", RunFailed { run_id: run(), error: failure }.into()),
         ("least", RunFailed { run_id: run(), error: unnamed }.into()),
         ("pending", cancelled(CancellationStage::Pending, None)),
@@ -268,8 +278,17 @@ fn steps() -> Vec<Named> {
 }
 
 fn outcomes() -> Vec<Named> {
-    let completed =
-        |result| -> Event { StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812 }.into() };
+    let completed = |result| -> Event {
+        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None }.into()
+    };
+    let unfit = |result| StepCompleted {
+        run_id: run(),
+        step: 4,
+        attempt: 1,
+        result,
+        duration_ms: 812,
+        unfit: Some("it is empty".into()),
+    };
     let call = |refusal: Option<&str>| ToolCallRequest {
         id: "call_1".into(),
         name: "book".into(),
@@ -312,7 +331,8 @@ fn outcomes() -> Vec<Named> {
     let last = StepFailed { retry_at: None, usage: None, ..failed.clone() };
     vec![
         ("model_full", completed(model)),
-        ("model_silent", completed(silent)),
+        ("model_silent", completed(silent.clone())),
+        ("model_unfit", unfit(silent).into()),
         ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
         ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
         ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),

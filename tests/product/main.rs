@@ -26,6 +26,7 @@ mod lost_stores;
 mod queue;
 mod refused_starts;
 mod snapshots;
+mod structured_output;
 mod sweep;
 mod worker;
 mod world;

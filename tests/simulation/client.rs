@@ -12,8 +12,8 @@ use reenact_actors::{
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
-    Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, Recorded, RunEvent, RunId,
-    SessionEvent, SessionId, StepToken, Text, UserId,
+    Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, RawJson, Recorded, RunEvent,
+    RunId, SessionEvent, SessionId, StepToken, Text, UserId,
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, Decision, StartRun},
     event::{Resolution, StepCall, StepInDoubt},
@@ -89,6 +89,7 @@ impl Client {
             session_state: None,
             stream: false,
             background: true,
+            output_schema: self.dice.hits(200).then(|| RawJson::parse("{}").expect("is JSON")),
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
         Command::new(id, user, CommandBody::StartRun(Box::new(start)))

@@ -69,6 +69,7 @@ impl Publisher {
             session_state: None,
             stream: false,
             background: true,
+            output_schema: None,
         };
         let body = CommandBody::StartRun(Box::new(start));
         for copy in 0..1 + self.dice.below(3) {

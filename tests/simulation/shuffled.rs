@@ -40,6 +40,7 @@ pub(crate) fn run(seed: u64) -> Result<(), String> {
         metadata: None,
         stream: false,
         background: true,
+        output_schema: None,
     };
     let context = Context { now: Timestamp(0), agent };
     let run = reenact_actors::run::evolve::created(&queued, context.now);
@@ -158,7 +159,14 @@ impl Shuffle {
         } else {
             Ok(self.turn())
         };
-        RunCommand::ModelReturned { step, attempt, outcome, trim: self.trim(), duration_ms: 1 }
+        RunCommand::ModelReturned {
+            step,
+            attempt,
+            outcome,
+            unfit: self.dice.hits(300).then(|| "it does not fit".into()),
+            trim: self.trim(),
+            duration_ms: 1,
+        }
     }
 
     /// What the effect says can be left out; decisions do not take its word for it.

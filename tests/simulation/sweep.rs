@@ -22,8 +22,8 @@ use reenact_actors::{
     },
 };
 use reenact_events::{
-    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, Recorded, RunEvent,
-    RunId, SessionId, Text,
+    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, RawJson, Recorded,
+    RunEvent, RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
     command::{AgentRef, Decision, StartRun},
     event::Resolution,
@@ -117,6 +117,14 @@ impl Steps for ScriptedSteps {
         Ok(arguments.into())
     }
 
+    fn check_schema(&self, _: &RawJson) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
+        Ok(answer.to_owned())
+    }
+
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
             self.boundaries.pass().await;
@@ -157,6 +165,7 @@ impl Scene {
             session_state: None,
             stream: false,
             background: true,
+            output_schema: None,
         };
         Command::new(CommandId::trusted("the-run"), None, CommandBody::StartRun(Box::new(start)))
     }
@@ -302,6 +311,14 @@ impl Steps for Panics {
 
     fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
         self.steps.check_arguments(tool, arguments)
+    }
+
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String> {
+        self.steps.check_schema(schema)
+    }
+
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
+        self.steps.check_output(schema, answer)
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

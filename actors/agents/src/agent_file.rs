@@ -104,6 +104,7 @@ pub fn demo_agent() -> AgentSpec {
         history_runs: agent::HISTORY_RUNS,
         limits: Limits { tool_calls: agent::TOOL_CALLS, turns: agent::TURNS, timeout_s: agent::TIMEOUT_S },
         queue: QueueSpec::default(),
+        output_schema: None,
     }
 }
 

@@ -20,6 +20,7 @@ mod environment;
 mod http;
 mod key_file;
 mod model;
+mod output;
 mod steps;
 mod strict_json;
 mod text;

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use futures::{FutureExt, future::BoxFuture};
 use reenact_actors::step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepError, Steps, ToolCall, ToolReply};
 use reenact_events::{
-    Blobs, Clock,
+    Blobs, Clock, RawJson,
     agent::{ToolKind, ToolSpec},
 };
 use reqwest::Client;
@@ -15,6 +15,7 @@ use crate::{
     environment::Environment,
     http,
     model::{Models, demo},
+    output,
     tool::{builtin, http::HttpTools, http_request::Endpoint},
 };
 
@@ -85,6 +86,14 @@ impl Steps for AgentSteps {
 
     fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
         self.schemas.check(tool, arguments)
+    }
+
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String> {
+        self.schemas.check_schema(schema)
+    }
+
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
+        output::check(&self.schemas, schema, answer)
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

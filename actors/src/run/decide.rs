@@ -4,6 +4,7 @@
 //! no outcome, and the step's declared effect answers it (architecture §8).
 
 mod models;
+mod output;
 mod tools;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -13,9 +14,8 @@ use reenact_events::{
     agent::{AgentSpec, Effect},
     command::Decision,
     event::{
-        CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued,
-        RunFailed, RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved,
-        StepResult,
+        CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
+        RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved, StepResult,
     },
 };
 
@@ -47,6 +47,8 @@ pub enum RunCommand {
         attempt: u32,
         /// What it brought.
         outcome: Result<StepResult, StepError>,
+        /// Why that is not the answer that was asked for.
+        unfit: Option<Arc<str>>,
         /// The next trim that would shorten what was sent, if there is one.
         trim: Option<u32>,
         /// Milliseconds that it took.
@@ -120,6 +122,9 @@ pub enum ReconcileAnswer {
     Unknown(Arc<str>),
 }
 
+/// A model's turn with what is wrong with it as an answer, or why there is none with the next trim.
+type Returned = Result<(StepResult, Option<Arc<str>>), (StepError, Option<u32>)>;
+
 /// What a decision may look at beside the state.
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -147,8 +152,9 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
     }
     match command {
         RunCommand::Begin => draft.begin(),
-        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms } => {
-            draft.model_returned(step, attempt, outcome.map_err(|error| (error, trim)), duration_ms);
+        RunCommand::ModelReturned { step, attempt, outcome, unfit, trim, duration_ms } => {
+            let outcome = outcome.map(|result| (result, unfit)).map_err(|error| (error, trim));
+            draft.model_returned(step, attempt, outcome, duration_ms);
         }
         RunCommand::ToolReturned { step, attempt, result, duration_ms } => {
             draft.tool_returned(step, attempt, result, duration_ms);
@@ -217,7 +223,7 @@ impl Draft<'_> {
         match last.state.clone() {
             StepState::Done(StepResult::Model { text, tool_calls, .. }) => {
                 if tool_calls.is_empty() {
-                    return self.push(RunCompleted { run_id: self.run_id(), content: text });
+                    return self.answered(&last, text);
                 }
                 self.request_tools(last_turn, &tool_calls);
                 let asked = self.run.progress.steps - last_turn - 1;
@@ -244,20 +250,14 @@ impl Draft<'_> {
         }
     }
 
-    fn model_returned(
-        &mut self,
-        step: u32,
-        attempt: u32,
-        outcome: Result<StepResult, (StepError, Option<u32>)>,
-        duration_ms: u64,
-    ) {
+    fn model_returned(&mut self, step: u32, attempt: u32, outcome: Returned, duration_ms: u64) {
         if self.run.awaits(step, attempt).is_none() {
             return;
         }
         match outcome {
-            Ok(mut result) => {
+            Ok((mut result, unfit)) => {
                 self.make_call_ids_unique(&mut result, step);
-                self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+                self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms, unfit });
                 self.advance();
             }
             Err((error, trim)) => self.model_failed(step, error, trim),

@@ -21,6 +21,7 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
         agent_version: event.agent_version.clone(),
         input: event.input.clone(),
         media: event.media.clone(),
+        output_schema: event.output_schema.clone(),
         queued_at: at,
     })
 }
@@ -34,7 +35,10 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
             run.progress.turn_at = Some(at);
         }
         RunEvent::StepRequested(request) => requested(run, request),
-        RunEvent::StepCompleted(done) => settle(run, done.step, StepState::Done(done.result.clone())),
+        RunEvent::StepCompleted(done) => {
+            settle(run, done.step, StepState::Done(done.result.clone()));
+            update(run, done.step, |step| step.unfit.clone_from(&done.unfit));
+        }
         RunEvent::StepFailed(failed) => match failed.retry_at {
             Some(retry_at) => update(run, failed.step, |step| {
                 step.failures += 1;
@@ -87,6 +91,7 @@ fn requested(run: &mut RunState, request: &StepRequested) {
         given_up: Vec::new(),
         not_after: request.not_after,
         state: StepState::Requested,
+        unfit: None,
     }));
     run.progress.steps += 1;
     run.progress.open += 1;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use reenact_events::{
     Text,
     agent::AgentSpec,
-    event::{Resolution, StepCall, StepResult},
+    event::{Resolution, RunStatus, StepCall, StepResult},
+    output::repair_request,
 };
 
 use super::{
@@ -38,11 +39,17 @@ fn one_run(run: &RunState, trims: u32, messages: &mut Vec<ChatMessage>) {
     messages.push(ChatMessage::User { text: run.origin.input.clone(), media: run.origin.media.clone() });
     for (at, step) in run.steps.iter().enumerate() {
         let StepState::Done(StepResult::Model { text, tool_calls, .. }) = &step.state else { continue };
+        if step.unfit.is_some() && run.progress.status == RunStatus::Completed {
+            // What fits was answered after it, and that is what later turns are to follow.
+            continue;
+        }
         let text = Some(text.clone()).filter(|text| !is_blank(text));
         if text.is_none() && tool_calls.is_empty() {
+            ask_for_repair(step, messages);
             continue;
         }
         messages.push(ChatMessage::Assistant { text, tool_calls: tool_calls.clone() });
+        ask_for_repair(step, messages);
         for (index, call) in tool_calls.iter().enumerate() {
             let step = run.steps.get(at + 1 + index).map(Arc::as_ref);
             let result = || step.map_or_else(|| (Text::inline("(the call was not made)"), Vec::new()), result_of);
@@ -50,6 +57,12 @@ fn one_run(run: &RunState, trims: u32, messages: &mut Vec<ChatMessage>) {
             let (text, media) = left_out.unwrap_or_else(result);
             messages.push(ChatMessage::Tool { call_id: call.id.clone(), name: call.name.clone(), text, media });
         }
+    }
+}
+
+fn ask_for_repair(step: &Step, messages: &mut Vec<ChatMessage>) {
+    if let Some(unfit) = &step.unfit {
+        messages.push(ChatMessage::User { text: Text::inline(&repair_request(unfit)), media: Vec::new() });
     }
 }
 

@@ -154,9 +154,10 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
 }
 
 fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
-    let StepCompleted { step, attempt, result, duration_ms, .. } = completed.clone();
+    let StepCompleted { step, attempt, result, duration_ms, unfit, .. } = completed.clone();
     if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
-        return vec![RunCommand::ModelReturned { step, attempt, outcome: Ok(result), trim: None, duration_ms }];
+        let outcome = Ok(result);
+        return vec![RunCommand::ModelReturned { step, attempt, outcome, unfit, trim: None, duration_ms }];
     }
     let happened = ReconcileAnswer::Happened(result.clone());
     vec![
@@ -177,7 +178,7 @@ fn model_failed(failed: &StepFailed, at: Timestamp, next: Option<&Recording>) ->
     let outcomes = pauses.into_iter().flat_map(|pause| [(pause, trims), (pause, None)]);
     let returned = |((retryable, retry_after_ms), trim)| {
         let outcome = Err(StepError { failure: error.clone(), retryable, retry_after_ms, usage });
-        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms: 0 }
+        RunCommand::ModelReturned { step, attempt, outcome, unfit: None, trim, duration_ms: 0 }
     };
     outcomes.map(returned).collect()
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use reenact_events::{
-    AgentId, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::AgentSpec,
     event::{Failure, Resolution, RunStatus, StepCall, StepResult},
 };
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub struct Origin {
     pub input: Text,
     /// Its files.
     pub media: Vec<MediaRef>,
+    /// What the answer must fit, if whoever asked said; else the agent's counts.
+    pub output_schema: Option<RawJson>,
     /// When it was accepted.
     pub queued_at: Timestamp,
 }
@@ -122,6 +125,8 @@ pub struct Step {
     pub not_after: Timestamp,
     /// How it stands.
     pub state: StepState,
+    /// Why the answer that it brought is not what was asked for.
+    pub unfit: Option<Arc<str>>,
 }
 
 /// A run.
@@ -155,6 +160,12 @@ impl RunState {
     #[must_use]
     pub fn id(&self) -> &RunId {
         &self.origin.run_id
+    }
+
+    /// The JSON Schema that the answer must fit, if it must.
+    #[must_use]
+    pub fn output_schema<'a>(&'a self, agent: &'a AgentSpec) -> Option<&'a RawJson> {
+        self.origin.output_schema.as_ref().or(agent.output_schema.as_ref())
     }
 
     /// The step at a place.

@@ -144,6 +144,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         metadata: start.metadata.clone(),
         stream: start.stream,
         background: start.background,
+        output_schema: start.output_schema.clone(),
     };
     let state = run::evolve::created(&queued, context.now);
     events.push(queued.into());

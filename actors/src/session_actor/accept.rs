@@ -1,9 +1,11 @@
 //! The commands that the session itself decides: starting a run, and creating, changing and deleting the session.
 
+use std::sync::Arc;
+
 use ractor::ActorProcessingErr;
 use reenact_events::{
     AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
-    agent::WhenBusy,
+    agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
     event::RunStatus,
 };
@@ -46,8 +48,9 @@ impl SessionWork {
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
         }
-        let Some(agent) = partition.shared.agent(&start.agent) else {
-            return Ok(Err(Refusal::AgentNotFound.into()));
+        let agent = match self.agent_for(&start) {
+            Ok(agent) => agent,
+            Err(refusal) => return Ok(Err(refusal.into())),
         };
         if let Err(refused) = self.make_way(&run_id, user_id.as_ref(), &agent).await? {
             return Ok(Err(refused));
@@ -95,6 +98,15 @@ impl SessionWork {
                 Ok(Err(told))
             }
         }
+    }
+
+    /// Who answers, if what is asked of them can be.
+    fn agent_for(&self, start: &StartRun) -> Result<Arc<AgentSpec>, Refusal> {
+        let shared = &self.partition().shared;
+        if let Some(schema) = &start.output_schema {
+            shared.tools.steps.check_schema(schema).map_err(|reason| Refusal::OutputSchema(reason.into()))?;
+        }
+        shared.agent(&start.agent).ok_or(Refusal::AgentNotFound)
     }
 
     pub(super) async fn change(

@@ -29,6 +29,9 @@ pub struct RunQueued {
     /// A JSON object for the caller's own use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
+    /// The JSON Schema that the answer must fit, if the caller gave one; else the agent's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<RawJson>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait: the run outlives the connection.
@@ -176,6 +179,9 @@ pub struct StepCompleted {
     pub result: StepResult,
     /// Milliseconds that the attempt took.
     pub duration_ms: u64,
+    /// Why the answer that a model gave does not fit the schema that was asked for, see [`crate::output`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<Arc<str>>,
 }
 
 /// What went wrong, for people and for programs.
@@ -282,6 +288,9 @@ pub struct RunCompleted {
     pub run_id: RunId,
     /// The answer.
     pub content: Text,
+    /// It is JSON that fits the schema that was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub json: bool,
 }
 
 /// See [`RunEvent::Failed`](super::RunEvent::Failed).

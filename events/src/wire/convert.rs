@@ -159,6 +159,7 @@ fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
         session_state: raw(fields.session_state)?,
         stream: fields.stream,
         background: fields.background,
+        output_schema: raw(fields.output_schema)?,
     };
     if start.is_empty() {
         return Err(invalid("the field `message` is empty: say something, or send files in `media`"));
@@ -182,6 +183,7 @@ fn start_fields(start: &command::StartRun) -> StartRun {
         session_state: object(start.session_state.as_ref()),
         stream: start.stream,
         background: start.background,
+        output_schema: object(start.output_schema.as_ref()),
     }
 }
 

@@ -23,6 +23,9 @@ pub(super) struct StartRun {
     /// The state of a session that this run creates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session_state: Option<Map<String, Value>>,
+    /// The JSON Schema that the answer must fit, in place of the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Map<String, Value>>,
     /// Somebody watches the answer as it comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stream: bool,

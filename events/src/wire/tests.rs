@@ -30,6 +30,7 @@ fn every_kind() -> Vec<CommandBody> {
         session_state: state.clone(),
         stream: true,
         background: false,
+        output_schema: None,
     };
     let decisions =
         [Resolution::Retry, Resolution::Skip, Resolution::Fail, Resolution::Completed { value: "done".into() }];

@@ -6,6 +6,7 @@ use reenact_events::{
     agent::AgentSpec,
     event::{StepCall, StepResult, ToolCallRequest},
     ids,
+    output::repair_request,
 };
 use serde_json::{Map, Value, json};
 
@@ -33,6 +34,9 @@ pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
             StepCall::Model { .. } => {
                 if let Some((message, at)) = model_message(step) {
                     list.push("assistant", message, at);
+                    if let Some(unfit) = &step.unfit {
+                        list.push("user", content(json!(repair_request(unfit))), at);
+                    }
                 }
             }
             StepCall::Tool { .. } => {

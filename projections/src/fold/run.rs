@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
-        AskedModel, Failure, Resolution, RunCancelled, RunQueued, RunStatus, StepCall, StepCompleted, StepFailed,
-        StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
+        AskedModel, Failure, Resolution, RunCancelled, RunCompleted, RunQueued, RunStatus, StepCall, StepCompleted,
+        StepFailed, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
     upcast,
 };
@@ -42,6 +42,8 @@ pub struct StepView {
     pub attempts: BTreeMap<u32, Attempt>,
     /// What it brought, once it did.
     pub result: Option<StepResult>,
+    /// Why that is not the answer that was asked for.
+    pub unfit: Option<Arc<str>>,
     /// Why it is in doubt, while it is: the attempt and the reason.
     pub doubt: Option<(u32, Arc<str>)>,
 }
@@ -50,7 +52,7 @@ pub struct StepView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// With this answer.
-    Completed(Text),
+    Completed(RunCompleted),
     /// With this error.
     Failed(Failure),
     /// Stopped.
@@ -128,7 +130,7 @@ impl RunView {
             RunEvent::StepResolved(step) => self.resolved(at, step),
             RunEvent::Paused(paused) => self.pause = Some(paused.reason.clone()),
             RunEvent::Continued(_) => self.pause = None,
-            RunEvent::Completed(end) => self.end(at, End::Completed(end.content.clone())),
+            RunEvent::Completed(end) => self.end(at, End::Completed(end.clone())),
             RunEvent::Failed(end) => self.end(at, End::Failed(end.error.clone())),
             RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
         }
@@ -148,6 +150,7 @@ impl RunView {
             settled: None,
             attempts: BTreeMap::new(),
             result: None,
+            unfit: None,
             doubt: None,
         });
         step.doubt = None;
@@ -162,6 +165,7 @@ impl RunView {
         };
         let attempt = step.attempts.entry(event.attempt).or_default();
         (attempt.usage, attempt.duration_ms) = (usage, Some(event.duration_ms));
+        step.unfit.clone_from(&event.unfit);
         step.settle(at, event.result.clone());
     }
 

@@ -229,7 +229,10 @@ fn files_stand_with_whom_they_came_from() {
     history.start("s", "r");
     history.push(&session("s"), tool_requested("r", 0, 1, "c1", Text::inline("{}")));
     let result = StepResult::Tool { content: Text::inline("ok"), error: false, media: vec![picture(b"out")] };
-    history.push(&session("s"), StepCompleted { run_id: run("r"), step: 0, attempt: 1, result, duration_ms: 1 });
+    history.push(
+        &session("s"),
+        StepCompleted { run_id: run("r"), step: 0, attempt: 1, result, duration_ms: 1, unfit: None },
+    );
     let data = data(&history);
     assert_eq!(data["input"]["images"][0]["id"], json!(BlobRef::of(b"in").sha256));
     assert_eq!(data["input"]["audios"][0]["id"], json!(BlobRef::of(b"sound").sha256));

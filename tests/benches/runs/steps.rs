@@ -52,6 +52,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         history_runs: 3,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
+        output_schema: None,
     })
 }
 
@@ -85,6 +86,14 @@ impl Steps for InstantSteps {
 
     fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
         Ok(arguments.into())
+    }
+
+    fn check_schema(&self, _: &RawJson) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
+        Ok(answer.to_owned())
     }
 
     fn call_tool<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, ToolReply> {

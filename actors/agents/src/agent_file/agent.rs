@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use reenact_events::{
-    AgentId,
+    AgentId, RawJson,
     agent::{AgentSpec, Limits, QueueSpec, WhenBusy},
 };
 use toml_edit::Document;
 
-use super::{model, problems::Problems, section::Section, tools};
+use super::{model, problems::Problems, schema, section::Section, tools};
 use crate::environment::Environment;
 
 /// Finished runs that the model sees, if the file does not say.
@@ -20,7 +20,8 @@ pub(super) const TURNS: u32 = 20;
 /// Seconds that a run may take, if the file does not say.
 pub(super) const TIMEOUT_S: u32 = 3600;
 
-const KEYS: &[&str] = &["id", "name", "description", "instructions", "model", "history", "limits", "queue", "tools"];
+const KEYS: &[&str] =
+    &["id", "name", "description", "instructions", "model", "history", "limits", "queue", "output_schema", "tools"];
 const ID_BYTES_MAX: usize = 255;
 
 /// What a file holds.
@@ -58,6 +59,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let history_runs = root.section("history", &["runs"]).and_then(|history| history.whole("runs", 0..=1000));
     let limits = limits(root);
     let queue = queue(root);
+    let output_schema = output_schema(root);
     let (model, fallbacks) = model?;
     Some(AgentSpec {
         id: AgentId::trusted(id?),
@@ -70,6 +72,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
         history_runs: history_runs.unwrap_or(HISTORY_RUNS),
         limits,
         queue,
+        output_schema,
     })
 }
 
@@ -98,6 +101,17 @@ fn limits(root: &Section<'_>) -> Limits {
         turns: whole("turns", 1..=1_000).unwrap_or(TURNS),
         timeout_s: whole("timeout_s", 1..=604_800).unwrap_or(TIMEOUT_S),
     }
+}
+
+/// A schema, or the name of the file that holds it.
+fn output_schema(root: &Section<'_>) -> Option<RawJson> {
+    let item = root.item("output_schema")?;
+    let read = match (item.as_str(), item.as_table_like()) {
+        (Some(file), _) => schema::read_file(&root.problems().beside(file)),
+        (_, Some(table)) => schema::read_any(table),
+        _ => Err(format!("must be a JSON Schema or the name of a file with one, but is {}", item.type_name())),
+    };
+    read.map_err(|problem| root.note("output_schema", problem)).ok()
 }
 
 fn queue(root: &Section<'_>) -> QueueSpec {

@@ -58,6 +58,38 @@ fn problems(text: &str) -> Vec<String> {
     load(&[("a.toml", text)]).unwrap_err()
 }
 
+#[test]
+fn a_schema_for_answers_stands_in_the_file_or_in_another() {
+    let inline = format!("output_schema = {{ type = \"object\", required = [\"n\"] }}\n{DEMO}");
+    let beside = format!("output_schema = \"n.json\"\n{DEMO}");
+    let schema = r#"{"type":"object","required":["n"]}"#;
+    let agents = load(&[("a.toml", &inline), ("b.toml", &beside), ("n.json", schema)]).unwrap();
+    for agent in &agents {
+        assert_eq!(agent.output_schema.as_ref().map(RawJson::as_str), Some(schema), "{}", agent.id);
+    }
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_told_with_its_place() {
+    for (said, other, because) in [
+        ("{ type = \"text\" }", "{}", "the schema is invalid at `/type`"),
+        ("3", "{}", "must be a JSON Schema or the name of a file with one, but is integer"),
+        ("\"none.json\"", "{}", "none.json` cannot be read"),
+        ("\"n.json\"", "{", "n.json` is not valid JSON"),
+        ("\"n.json\"", "[]", "n.json` holds no JSON Schema: it must be a JSON object"),
+        (
+            "\"n.json\"",
+            r#"{"minimum": "x"}"#,
+            "n.json` holds no JSON Schema that can be used: the schema is invalid at `/minimum`",
+        ),
+    ] {
+        let file = format!("output_schema = {said}\n{DEMO}");
+        let problems = load(&[("a.toml", &file), ("n.json", other)]).unwrap_err();
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.starts_with("a.toml:1:1: `output_schema`: ") && problem.contains(because), "{problem}");
+    }
+}
+
 const DEMO: &str = "[model]\nprovider = \"demo\"\n";
 
 #[test]

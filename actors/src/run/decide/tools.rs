@@ -49,12 +49,12 @@ impl Draft<'_> {
 
     fn tool_error(&mut self, step: u32, attempt: u32, text: &str) {
         let result = StepResult::Tool { content: Text::inline(text), error: true, media: Vec::new() };
-        self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms: 0 });
+        self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms: 0, unfit: None });
     }
 
     pub(super) fn tool_returned(&mut self, step: u32, attempt: u32, result: StepResult, duration_ms: u64) {
         if self.run.awaits(step, attempt).is_some() {
-            self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+            self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms, unfit: None });
             self.advance();
         }
     }

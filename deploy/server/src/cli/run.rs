@@ -1,7 +1,7 @@
 //! `reenact run AGENT MESSAGE`: shows the answer as it comes, and stays with the run when the server goes
 //! away and comes back.
 
-use std::{io::Read, time::Duration};
+use std::{fs, io::Read, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -37,6 +37,9 @@ pub(super) struct Run {
     /// Do not wait: print the run's id and leave it at work.
     #[arg(long, conflicts_with = "no_stream")]
     background: bool,
+    /// The answer must be JSON that fits the JSON Schema in this file.
+    #[arg(long, value_name = "FILE")]
+    output_schema: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
 }
@@ -79,6 +82,10 @@ impl Run {
         let mut form = vec![("message", message), ("stream", stream.to_string())];
         if self.background {
             form.push(("background", "true".to_owned()));
+        }
+        if let Some(path) = &self.output_schema {
+            let schema = fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+            form.push(("output_schema", schema));
         }
         form.extend(self.session.clone().map(|session| ("session_id", session)));
         form.extend(user.map(|user| ("user_id", user.to_owned())));
@@ -136,6 +143,8 @@ fn show_whole(run: &Value, json: bool) -> anyhow::Result<()> {
         output::json(run)?;
     } else if run["content"].is_string() {
         output::lines([output::text(run, "content").to_owned()])?;
+    } else if !run["content"].is_null() {
+        output::json(&run["content"])?;
     } else {
         output::lines([format!("run {} in session {}", output::text(run, "run_id"), output::text(run, "session_id"))])?;
     }

@@ -148,6 +148,9 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
+            SubmitError::Refused(Refusal::OutputSchema(_)) => {
+                Self::malformed(Fault::new("body", "output_schema", "json_schema", text))
+            }
             SubmitError::Refused(Refusal::TooLarge(_)) => Self::too_large(text),
             SubmitError::QueueFull { retry_after_s, .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, text).named("queue_full").retry_after(retry_after_s.max(1))

@@ -185,9 +185,10 @@ impl Frames {
         match event {
             RunEvent::Completed(completed) => {
                 self.status = RunStatus::Completed;
-                let frame = self.frame(index, at, "RunCompleted").with("content_type", json!("str"));
+                let (kind, fill) = if completed.json { ("dict", Fill::Json) } else { ("str", Fill::Text) };
+                let frame = self.frame(index, at, "RunCompleted").with("content_type", json!(kind));
                 let metrics = self.totals.metrics(self.started_at.map(|start| at.ms_since(start)));
-                let frame = frame.with("metrics", metrics).text("/content", &completed.content, Fill::Text);
+                let frame = frame.with("metrics", metrics).text("/content", &completed.content, fill);
                 vec![self.frame(index - 1, at, "RunContentCompleted"), frame]
             }
             RunEvent::Failed(failed) => {
