@@ -12,6 +12,7 @@ use reenact_events::{
     agent::AgentSpec,
     content::INLINE_BYTES_MAX,
     event::{Failure, StepCall, StepResult, ToolCallRequest},
+    session_state::StateChanges,
 };
 use tokio::time::MissedTickBehavior;
 
@@ -96,7 +97,9 @@ async fn outcome(job: Job) -> RunCommand {
         StepCall::Tool { name, arguments, .. } => {
             let call = match tool_call(&job, &name, &arguments).await {
                 Ok(call) => call,
-                Err(result) => return RunCommand::ToolReturned { step, attempt, result, duration_ms: 0 },
+                Err(result) => {
+                    return RunCommand::ToolReturned { step, attempt, result, duration_ms: 0, session_state: None };
+                }
             };
             if job.reconcile {
                 let answer = reconcile(&job, call).await;
@@ -104,7 +107,8 @@ async fn outcome(job: Job) -> RunCommand {
             }
             let reply = shared.tools.steps.call_tool(call).await;
             let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
-            RunCommand::ToolReturned { step, attempt, result: kept(&job, reply).await, duration_ms }
+            let (result, session_state) = kept(&job, reply).await;
+            RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms }
         }
     }
 }
@@ -115,18 +119,20 @@ type Turn = (StepResult, Option<Arc<str>>);
 /// What the model said, and the next trim that would shorten what it was sent.
 async fn model(job: &Job) -> (Result<Turn, StepError>, Option<u32>) {
     let origin = &job.run.origin;
-    let history =
-        match job.partition.states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize) {
-            Ok(history) => history,
-            Err(error) => {
-                // Not the run's fault: the partition is restored anew, which ends this task and makes another.
-                job.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
-                std::future::pending().await
-            }
-        };
+    let states = &job.partition.states;
+    let history = states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize);
+    let (history, values) = match history.and_then(|history| Ok((history, states.session_values(&origin.session_id)?)))
+    {
+        Ok(read) => read,
+        Err(error) => {
+            // Not the run's fault: the partition is restored anew, which ends this task and makes another.
+            job.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
+            std::future::pending().await
+        }
+    };
     let Asked { place, trims } = job.step.asked;
     let trim = trim::next(&history, &job.run, trims);
-    let messages = history::messages(&job.agent, &history, &job.run, trims);
+    let messages = history::messages(&job.agent, &values, &history, &job.run, trims);
     (ask(job, place, messages).await, trim)
 }
 
@@ -229,17 +235,23 @@ async fn tool_call(job: &Job, name: &str, arguments: &Text) -> Result<ToolCall, 
 
 async fn reconcile(job: &Job, call: ToolCall) -> ReconcileAnswer {
     match job.partition.shared.tools.steps.reconcile(call).await {
-        Reconciled::Happened(reply) => ReconcileAnswer::Happened(kept(job, reply).await),
+        Reconciled::Happened(reply) => {
+            let (result, session_state) = kept(job, reply).await;
+            ReconcileAnswer::Happened(result, session_state)
+        }
         Reconciled::DidNotHappen => ReconcileAnswer::DidNotHappen,
         Reconciled::Unknown(reason) => ReconcileAnswer::Unknown(reason),
     }
 }
 
-async fn kept(job: &Job, reply: ToolReply) -> StepResult {
-    match Text::keep(&reply.text, &*job.partition.shared.tools.blobs).await {
-        Ok(content) => StepResult::Tool { content, error: reply.error, media: reply.media },
+/// The reply as it is journaled. What it changes in the session's state counts also where the rest could not be kept.
+async fn kept(job: &Job, reply: ToolReply) -> (StepResult, Option<Box<StateChanges>>) {
+    let ToolReply { text, error, media, session_state } = reply;
+    let result = match Text::keep(&text, &*job.partition.shared.tools.blobs).await {
+        Ok(content) => StepResult::Tool { content, error, media },
         Err(error) => tool_error(&format!("the call was made, but its result could not be stored: {error}")),
-    }
+    };
+    (result, session_state.filter(|changes| !changes.is_empty()).map(Box::new))
 }
 
 fn tool_error(text: &str) -> StepResult {

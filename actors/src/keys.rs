@@ -21,6 +21,7 @@ pub const SHAPES: &[&str] = &[
     "indexes:4",
     "taken:1",
     "losses:1",
+    "values:json:1",
 ];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
@@ -49,6 +50,12 @@ pub fn head(stream: &StreamKey) -> Vec<u8> {
 #[must_use]
 pub fn session(session: &SessionId) -> Vec<u8> {
     key(b's', &[session.as_str()])
+}
+
+/// The state that a session's runs share, if it has any.
+#[must_use]
+pub fn values(session: &SessionId) -> Vec<u8> {
+    key(b'v', &[session.as_str()])
 }
 
 /// Where a run is to be found, by its id.

@@ -5,13 +5,16 @@
 
 mod fold;
 mod stored;
+mod values;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
+use reenact_events::{
+    CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus, session_state::SessionValues,
+};
 use reenact_snapshots::{Position, StateStore, StoreError, codec};
 
 use crate::{keys, run::RunState, session::SessionState};
@@ -66,6 +69,14 @@ impl States {
     /// When the store cannot be used.
     pub fn session(&self, id: &SessionId) -> Result<Arc<SessionState>, StoreError> {
         Ok(self.hot().session(id, &*self.store)?.state.clone())
+    }
+
+    /// The state that a session's runs share.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn session_values(&self, id: &SessionId) -> Result<SessionValues, StoreError> {
+        values::read(id, &*self.store)
     }
 
     /// A run.

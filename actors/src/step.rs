@@ -7,6 +7,7 @@ use reenact_events::{
     MediaRef, RawJson, RunId, SessionId, StepToken, Text, UserId,
     agent::{AgentSpec, ModelSpec, ToolSpec},
     event::{Failure, ToolCallRequest, Usage},
+    session_state::StateChanges,
 };
 
 /// Whose step it is; tools are told.
@@ -133,6 +134,8 @@ pub struct ToolReply {
     pub error: bool,
     /// Files, already stored.
     pub media: Vec<MediaRef>,
+    /// What it changes in the session's state.
+    pub session_state: Option<StateChanges>,
 }
 
 /// What a `reconcile` tool answers about a token.

@@ -49,6 +49,7 @@ impl Stream {
             stream: false,
             background: false,
             output_schema: None,
+            session_state: None,
         };
         self.take(&queued.into());
         self.take(&RunStarted { run_id: run(index) }.into());

@@ -37,6 +37,7 @@ fn queued(name: &str) -> Event {
         stream: false,
         background: false,
         output_schema: None,
+        session_state: None,
     };
     queued.into()
 }
@@ -109,6 +110,8 @@ fn agent() -> AgentSpec {
         limits: Limits { tool_calls: 1, turns: 1, timeout_s: 1 },
         queue: QueueSpec::default(),
         output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
     }
 }
 

@@ -39,6 +39,7 @@ fn entries_of_ended(input: &str) -> usize {
         stream: false,
         background: false,
         output_schema: None,
+        session_state: None,
     };
     apply(&states, 0, &queued.into());
     let cancelled =

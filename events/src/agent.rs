@@ -35,6 +35,12 @@ pub struct AgentSpec {
     /// How its runs wait.
     #[serde(default, skip_serializing_if = "QueueSpec::is_usual")]
     pub queue: QueueSpec,
+    /// Keys that a session's state has from its first run with this agent on, a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<RawJson>,
+    /// The model is shown the session's state after the instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub add_session_state_to_context: bool,
     /// The JSON Schema that its answers must fit, if they must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<RawJson>,

@@ -137,7 +137,7 @@ pub struct StartRun {
     pub media: Vec<MediaRef>,
     /// A JSON object for the caller's own use.
     pub metadata: Option<RawJson>,
-    /// State for a session that this run creates.
+    /// Keys that the session's state has from this run on.
     pub session_state: Option<RawJson>,
     /// The caller watches this run as a stream.
     pub stream: bool,

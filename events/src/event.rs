@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, UserId, agent::AgentSpec};
+use crate::{
+    AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, UserId, agent::AgentSpec,
+    session_state::StateChanges,
+};
 
 /// Why a stored event could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -290,6 +293,16 @@ impl RunEvent {
             Self::Completed(event) => &event.run_id,
             Self::Failed(event) => &event.run_id,
             Self::Cancelled(event) => &event.run_id,
+        }
+    }
+
+    /// What it changes in its session's state.
+    #[must_use]
+    pub fn state_changes(&self) -> Option<&StateChanges> {
+        match self {
+            Self::Queued(event) => event.session_state.as_deref(),
+            Self::StepCompleted(event) => event.session_state.as_deref(),
+            _ => None,
         }
     }
 

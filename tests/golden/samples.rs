@@ -12,6 +12,7 @@ use reenact_events::{
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
     ids,
+    session_state::{StateChanges, values_of},
 };
 
 /// A payload.
@@ -111,6 +112,8 @@ fn agent() -> AgentSpec {
         limits: Limits { tool_calls: 20, turns: 10, timeout_s: 600 },
         queue: QueueSpec::default(),
         output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
     }
 }
 
@@ -130,6 +133,17 @@ fn rejecting_agent() -> AgentSpec {
 
 fn with_schema() -> AgentSpec {
     AgentSpec { output_schema: json(r#"{"type":"object","required":["city"]}"#), ..bare_agent() }
+}
+
+fn with_state() -> AgentSpec {
+    AgentSpec { session_state: json(r#"{"city":"Rome"}"#), add_session_state_to_context: true, ..bare_agent() }
+}
+
+fn changes() -> Option<Box<StateChanges>> {
+    let values = |text| values_of(&RawJson::parse(text).expect("is JSON"));
+    let delete = ["old".to_owned()].into();
+    let (set, default) = (values(r#"{"n":1.50,"list":[1,"x"]}"#), values(r#"{"city":"Rome"}"#));
+    Some(Box::new(StateChanges { set, delete, default }))
 }
 
 fn with_fallbacks() -> AgentSpec {
@@ -187,6 +201,7 @@ fn entities() -> Vec<Named> {
         ("rejecting", registered(rejecting_agent()).into()),
         ("fallbacks", registered(with_fallbacks()).into()),
         ("output_schema", registered(with_schema()).into()),
+        ("session_state", registered(with_state()).into()),
         ("key_file", registered(with_key_file()).into()),
         ("full", created.into()),
         ("least", bare.into()),
@@ -210,6 +225,7 @@ fn runs() -> Vec<Named> {
         stream: true,
         background: true,
         output_schema: None,
+        session_state: None,
     };
     let least = RunQueued {
         user_id: None,
@@ -227,6 +243,7 @@ fn runs() -> Vec<Named> {
     vec![
         ("full", full.into()),
         ("with_schema", with_schema.into()),
+        ("with_state", RunQueued { session_state: changes(), ..least.clone() }.into()),
         ("least", least.into()),
         ("started", RunStarted { run_id: run() }.into()),
         ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),
@@ -279,7 +296,8 @@ fn steps() -> Vec<Named> {
 
 fn outcomes() -> Vec<Named> {
     let completed = |result| -> Event {
-        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None }.into()
+        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None, session_state: None }
+            .into()
     };
     let unfit = |result| StepCompleted {
         run_id: run(),
@@ -288,6 +306,7 @@ fn outcomes() -> Vec<Named> {
         result,
         duration_ms: 812,
         unfit: Some("it is empty".into()),
+        session_state: None,
     };
     let call = |refusal: Option<&str>| ToolCallRequest {
         id: "call_1".into(),
@@ -319,6 +338,8 @@ fn outcomes() -> Vec<Named> {
         first_token_ms: None,
     };
     let tool = |content, error, media| StepResult::Tool { content, error, media };
+    let noted = tool("Noted.".into(), false, Vec::new());
+    let tool_state = StepCompleted { unfit: None, session_state: changes(), ..unfit(noted) };
     let error = Failure { kind: "timeout".into(), message: "It took too long.".into(), status: None };
     let failed = StepFailed {
         run_id: run(),
@@ -333,6 +354,7 @@ fn outcomes() -> Vec<Named> {
         ("model_full", completed(model)),
         ("model_silent", completed(silent.clone())),
         ("model_unfit", unfit(silent).into()),
+        ("tool_state", tool_state.into()),
         ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
         ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
         ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),

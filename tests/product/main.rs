@@ -25,6 +25,7 @@ mod key_files;
 mod lost_stores;
 mod queue;
 mod refused_starts;
+mod session_state;
 mod snapshots;
 mod structured_output;
 mod sweep;

@@ -86,7 +86,7 @@ impl Client {
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
-            session_state: None,
+            session_state: self.dice.hits(200).then(|| RawJson::parse(r#"{"key 1": "asked"}"#).expect("is JSON")),
             stream: false,
             background: true,
             output_schema: self.dice.hits(200).then(|| RawJson::parse("{}").expect("is JSON")),

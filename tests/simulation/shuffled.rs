@@ -11,6 +11,7 @@ use reenact_events::{
     command::Decision,
     event::{Failure, Resolution, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
     invariants::Watch,
+    session_state::SessionValues,
 };
 
 use crate::{faults::Dice, steps};
@@ -41,6 +42,7 @@ pub(crate) fn run(seed: u64) -> Result<(), String> {
         stream: false,
         background: true,
         output_schema: None,
+        session_state: None,
     };
     let context = Context { now: Timestamp(0), agent };
     let run = reenact_actors::run::evolve::created(&queued, context.now);
@@ -144,13 +146,19 @@ impl Shuffle {
         match self.dice.below(3) {
             0 => ReconcileAnswer::DidNotHappen,
             1 => ReconcileAnswer::Unknown("silence".into()),
-            _ => ReconcileAnswer::Happened(tool_result()),
+            _ => ReconcileAnswer::Happened(tool_result(), None),
         }
     }
 
     fn outcome(&self, step: u32, attempt: u32, model: bool) -> RunCommand {
         if !model {
-            return RunCommand::ToolReturned { step, attempt, result: tool_result(), duration_ms: 1 };
+            return RunCommand::ToolReturned {
+                step,
+                attempt,
+                result: tool_result(),
+                session_state: None,
+                duration_ms: 1,
+            };
         }
         let outcome = if self.dice.hits(200) {
             let failure =
@@ -218,7 +226,13 @@ impl Shuffle {
     /// What the next run of the session would be shown is well formed.
     fn every_call_has_one_result(&self) -> Result<(), String> {
         if self.run.progress.status == RunStatus::Completed {
-            steps::assert_well_formed(&reenact_actors::run::history::messages(&self.context.agent, &[], &self.run, 2));
+            steps::assert_well_formed(&reenact_actors::run::history::messages(
+                &self.context.agent,
+                &SessionValues::new(),
+                &[],
+                &self.run,
+                2,
+            ));
         }
         Ok(())
     }

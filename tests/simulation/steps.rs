@@ -10,6 +10,7 @@ use reenact_events::{
     AgentId, RawJson,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
     event::{Failure, Usage},
+    session_state::StateChanges,
 };
 
 use crate::{faults::Dice, ledger::Ledger};
@@ -46,6 +47,8 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
         output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
     })
 }
 
@@ -128,6 +131,19 @@ pub(crate) fn assert_well_formed(messages: &[ChatMessage]) {
     assert!(owed.is_empty(), "calls without a result: {owed:?}");
 }
 
+impl SimulatedSteps {
+    /// Few keys, so that the runs of a session meet at them.
+    fn changes(&self, call: &ToolCall) -> Option<StateChanges> {
+        let key = || format!("key {}", self.dice.below(4));
+        let value = RawJson::of(&call.context.token.to_string()).expect("json");
+        match self.dice.below(4) {
+            0 => Some(StateChanges { set: [(key(), value)].into(), ..StateChanges::default() }),
+            1 => Some(StateChanges { delete: [key()].into(), ..StateChanges::default() }),
+            _ => None,
+        }
+    }
+}
+
 impl Steps for SimulatedSteps {
     fn call_model<'a>(
         &'a self,
@@ -176,7 +192,7 @@ impl Steps for SimulatedSteps {
             self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
             self.work().await;
             let text = if self.dice.hits(200) { String::new() } else { format!("did {}", call.tool.name) };
-            ToolReply { text, error: self.dice.hits(100), media: Vec::new() }
+            ToolReply { text, error: self.dice.hits(100), media: Vec::new(), session_state: self.changes(&call) }
         })
     }
 
@@ -187,7 +203,12 @@ impl Steps for SimulatedSteps {
                 return Reconciled::Unknown("simulated silence".into());
             }
             if self.ledger.happened(call.context.token) {
-                Reconciled::Happened(ToolReply { text: "it happened".to_owned(), error: false, media: Vec::new() })
+                Reconciled::Happened(ToolReply {
+                    text: "it happened".to_owned(),
+                    error: false,
+                    media: Vec::new(),
+                    session_state: None,
+                })
             } else {
                 Reconciled::DidNotHappen
             }

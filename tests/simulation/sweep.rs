@@ -130,7 +130,7 @@ impl Steps for ScriptedSteps {
             self.boundaries.pass().await;
             self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
             self.boundaries.pass().await;
-            ToolReply { text: "done".to_owned(), error: false, media: Vec::new() }
+            ToolReply { text: "done".to_owned(), error: false, media: Vec::new(), session_state: None }
         })
     }
 

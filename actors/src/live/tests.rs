@@ -66,6 +66,7 @@ fn queued() -> Arc<RunEvent> {
         stream: true,
         background: false,
         output_schema: None,
+        session_state: None,
     };
     Arc::new(queued.into())
 }

@@ -17,6 +17,7 @@ use reenact_events::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
         RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved, StepResult,
     },
+    session_state::StateChanges,
 };
 
 use super::{
@@ -62,6 +63,8 @@ pub enum RunCommand {
         attempt: u32,
         /// What it brought.
         result: StepResult,
+        /// What it changes in the session's state.
+        session_state: Option<Box<StateChanges>>,
         /// Milliseconds that it took.
         duration_ms: u64,
     },
@@ -114,8 +117,8 @@ pub enum RunCommand {
 /// See [`RunCommand::Reconciled`].
 #[derive(Debug, Clone)]
 pub enum ReconcileAnswer {
-    /// It happened, with this result.
-    Happened(StepResult),
+    /// It happened, with this result and these changes of the session's state.
+    Happened(StepResult, Option<Box<StateChanges>>),
     /// It did not happen.
     DidNotHappen,
     /// Nobody knows.
@@ -156,8 +159,8 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
             let outcome = outcome.map(|result| (result, unfit)).map_err(|error| (error, trim));
             draft.model_returned(step, attempt, outcome, duration_ms);
         }
-        RunCommand::ToolReturned { step, attempt, result, duration_ms } => {
-            draft.tool_returned(step, attempt, result, duration_ms);
+        RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms } => {
+            draft.tool_returned(step, attempt, (result, session_state), duration_ms);
         }
         RunCommand::Reconciled { step, attempt, answer } => draft.reconciled(step, attempt, answer),
         RunCommand::StartedTooLate { step, attempt } => draft.started_too_late(step, attempt),
@@ -257,7 +260,15 @@ impl Draft<'_> {
         match outcome {
             Ok((mut result, unfit)) => {
                 self.make_call_ids_unique(&mut result, step);
-                self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms, unfit });
+                self.push(StepCompleted {
+                    run_id: self.run_id(),
+                    step,
+                    attempt,
+                    result,
+                    duration_ms,
+                    unfit,
+                    session_state: None,
+                });
                 self.advance();
             }
             Err((error, trim)) => self.model_failed(step, error, trim),

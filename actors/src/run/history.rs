@@ -10,9 +10,11 @@ use reenact_events::{
     agent::AgentSpec,
     event::{Resolution, RunStatus, StepCall, StepResult},
     output::repair_request,
+    session_state::SessionValues,
 };
 
 use super::{
+    instructions,
     state::{RunState, Step, StepState},
     trim,
 };
@@ -21,13 +23,18 @@ use crate::step::ChatMessage;
 /// What stands for a tool's empty result: providers refuse an empty one.
 pub const EMPTY_RESULT: &str = "(the tool returned nothing)";
 
-/// The conversation up to the next model call of `run`, after `history`, oldest first, trimmed so far.
+/// The conversation up to the next model call of `run`, after `history`, oldest first, trimmed so far. `values` is the
+/// session's state.
 #[must_use]
-pub fn messages(agent: &AgentSpec, history: &[RunState], run: &RunState, trims: u32) -> Vec<ChatMessage> {
-    let mut messages = Vec::new();
-    if let Some(instructions) = agent.instructions.as_deref().filter(|text| !text.trim().is_empty()) {
-        messages.push(ChatMessage::System(instructions.into()));
-    }
+pub fn messages(
+    agent: &AgentSpec,
+    values: &SessionValues,
+    history: &[RunState],
+    run: &RunState,
+    trims: u32,
+) -> Vec<ChatMessage> {
+    let instructions = instructions::of(agent, values, run.origin.user_id.as_ref());
+    let mut messages: Vec<_> = instructions.map(|text| ChatMessage::System(text.into())).into_iter().collect();
     for earlier in trim::kept(history, trims) {
         one_run(earlier, 0, &mut messages);
     }

@@ -3,6 +3,7 @@
 pub mod decide;
 pub mod evolve;
 pub mod history;
+mod instructions;
 pub mod reenact;
 pub mod state;
 pub mod trim;

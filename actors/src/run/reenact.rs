@@ -154,14 +154,14 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
 }
 
 fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
-    let StepCompleted { step, attempt, result, duration_ms, unfit, .. } = completed.clone();
+    let StepCompleted { step, attempt, result, duration_ms, unfit, session_state, .. } = completed.clone();
     if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
         let outcome = Ok(result);
         return vec![RunCommand::ModelReturned { step, attempt, outcome, unfit, trim: None, duration_ms }];
     }
-    let happened = ReconcileAnswer::Happened(result.clone());
+    let happened = ReconcileAnswer::Happened(result.clone(), session_state.clone());
     vec![
-        RunCommand::ToolReturned { step, attempt, result, duration_ms },
+        RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms },
         RunCommand::Reconciled { step, attempt, answer: happened },
     ]
 }

@@ -8,6 +8,7 @@ use reenact_events::{
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
     event::RunStatus,
+    session_state::{SessionValues, values_of},
 };
 use tokio::sync::oneshot;
 
@@ -67,9 +68,10 @@ impl SessionWork {
         }
         let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
+        let defaults = self.defaults(&agent)?;
         let context = Context { now: partition.shared.now(), agent };
-        let new =
-            NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
+        let (id, user) = (run_id.clone(), user_id.clone());
+        let new = NewRun { run_id: id, user_id: user, start: &start, version, version_known, begins, defaults };
         let decided = session::start_run(&session, new, &context);
         let events = match decided {
             Ok(events) => events,
@@ -98,6 +100,13 @@ impl SessionWork {
                 Ok(Err(told))
             }
         }
+    }
+
+    /// The keys that an agent gives the session's state and that it has not.
+    fn defaults(&self, agent: &AgentSpec) -> Result<SessionValues, ActorProcessingErr> {
+        let Some(given) = &agent.session_state else { return Ok(SessionValues::new()) };
+        let known = self.partition().states.session_values(self.id())?;
+        Ok(values_of(given).into_iter().filter(|(key, _)| !known.contains_key(key)).collect())
     }
 
     /// Who answers, if what is asked of them can be.

@@ -15,6 +15,7 @@ use reenact_snapshots::{Change, StateStore, StoreError, codec};
 use super::{
     SCAN_MAX,
     stored::{StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id},
+    values,
 };
 use crate::{
     keys,
@@ -58,7 +59,7 @@ pub(super) struct HotSession {
 
 /// What the events of one batch change; a later change of the same key replaces an earlier one.
 pub(super) struct Changes<'a> {
-    store: &'a dyn StateStore,
+    pub(super) store: &'a dyn StateStore,
     puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
@@ -75,12 +76,17 @@ impl<'a> Changes<'a> {
         self.puts.into_iter().map(change).collect()
     }
 
-    fn put<T: serde::Serialize>(&mut self, key: Vec<u8>, value: &T) -> Result<(), StoreError> {
+    /// What a key holds after the changes so far, if they change it.
+    pub(super) fn pending(&self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
+        self.puts.get(key)
+    }
+
+    pub(super) fn put<T: serde::Serialize>(&mut self, key: Vec<u8>, value: &T) -> Result<(), StoreError> {
         self.puts.insert(key, Some(codec::encode(value)?));
         Ok(())
     }
 
-    fn delete(&mut self, key: Vec<u8>) {
+    pub(super) fn delete(&mut self, key: Vec<u8>) {
         self.puts.insert(key, None);
     }
 
@@ -173,6 +179,9 @@ impl Hot {
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
         session::evolve(Arc::make_mut(&mut self.session(&id, changes.store)?.state), fact.event);
+        if self.session(&id, changes.store)?.state.exists || !matches!(fact.event, Event::Run(_)) {
+            values::take(&id, fact.event, changes)?;
+        }
         match fact.event {
             Event::Run(event) => self.take_run(&id, event, fact.at, changes)?,
             Event::Session(SessionEvent::Deleted(_)) => self.take_deletion(&id, changes)?,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId, agent::Effect};
+use crate::{
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId, agent::Effect,
+    session_state::StateChanges,
+};
 
 /// See [`RunEvent::Queued`](super::RunEvent::Queued).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,9 @@ pub struct RunQueued {
     /// The JSON Schema that the answer must fit, if the caller gave one; else the agent's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<RawJson>,
+    /// What changes in the session's state with it: what the caller set, and the agent's defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<Box<StateChanges>>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait: the run outlives the connection.
@@ -182,6 +188,9 @@ pub struct StepCompleted {
     /// Why the answer that a model gave does not fit the schema that was asked for, see [`crate::output`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfit: Option<Arc<str>>,
+    /// What a tool changes in the session's state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<Box<StateChanges>>,
 }
 
 /// What went wrong, for people and for programs.

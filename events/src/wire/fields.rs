@@ -20,7 +20,7 @@ pub(super) struct StartRun {
     /// For the publisher's own use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Map<String, Value>>,
-    /// The state of a session that this run creates.
+    /// Keys that the session's state has from this run on; its other keys stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session_state: Option<Map<String, Value>>,
     /// The JSON Schema that the answer must fit, in place of the agent's.

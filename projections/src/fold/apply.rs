@@ -82,6 +82,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
         data: recorded.event.data.to_string(),
     };
     rows.put_run_event(event.run_id(), stored)?;
+    change_state(rows, event)?;
     match event {
         RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
             change_status(rows, event.run_id(), at, |_, status| Ok(status_after(status, event)))
@@ -96,6 +97,14 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
         _ if event.is_end() => end(rows, event, at),
         _ => Ok(()),
     }
+}
+
+fn change_state(rows: &mut dyn Rows, event: &RunEvent) -> Result<(), ViewError> {
+    let Some(changes) = event.state_changes() else { return Ok(()) };
+    let Some(run) = rows.run(event.run_id())? else { return Ok(()) };
+    let Some(mut session) = rows.session(&run.session_id)? else { return Ok(()) };
+    session.change_state(changes);
+    rows.put_session(session)
 }
 
 /// A run that nobody owns belongs to the owner of its session.
@@ -170,6 +179,9 @@ fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewE
     row.complete(&view, spec.as_ref());
     row.updated_at = Some(at.seconds());
     if let Some(mut session) = rows.session(&row.session_id)? {
+        if let (Some(state), Value::Object(data)) = (session.state(), &mut row.run_data) {
+            data.insert("session_state".to_owned(), state.clone());
+        }
         session.run_ended(ModelUsage::of(&view).total(), at);
         rows.put_session(session)?;
     }

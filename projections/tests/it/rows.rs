@@ -231,7 +231,15 @@ fn files_stand_with_whom_they_came_from() {
     let result = StepResult::Tool { content: Text::inline("ok"), error: false, media: vec![picture(b"out")] };
     history.push(
         &session("s"),
-        StepCompleted { run_id: run("r"), step: 0, attempt: 1, result, duration_ms: 1, unfit: None },
+        StepCompleted {
+            run_id: run("r"),
+            step: 0,
+            attempt: 1,
+            result,
+            duration_ms: 1,
+            unfit: None,
+            session_state: None,
+        },
     );
     let data = data(&history);
     assert_eq!(data["input"]["images"][0]["id"], json!(BlobRef::of(b"in").sha256));

@@ -53,6 +53,8 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
         output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
     })
 }
 
@@ -98,7 +100,12 @@ impl Steps for InstantSteps {
 
     fn call_tool<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, ToolReply> {
         let text = r#"{"order": "A-1042", "state": "on its way", "depot": "Rotterdam", "due": "Thursday"}"#;
-        Box::pin(std::future::ready(ToolReply { text: text.to_owned(), error: false, media: Vec::new() }))
+        Box::pin(std::future::ready(ToolReply {
+            text: text.to_owned(),
+            error: false,
+            media: Vec::new(),
+            session_state: None,
+        }))
     }
 
     fn reconcile<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, Reconciled> {

@@ -20,8 +20,20 @@ pub(super) const TURNS: u32 = 20;
 /// Seconds that a run may take, if the file does not say.
 pub(super) const TIMEOUT_S: u32 = 3600;
 
-const KEYS: &[&str] =
-    &["id", "name", "description", "instructions", "model", "history", "limits", "queue", "output_schema", "tools"];
+const KEYS: &[&str] = &[
+    "id",
+    "name",
+    "description",
+    "instructions",
+    "model",
+    "history",
+    "limits",
+    "queue",
+    "output_schema",
+    "session_state",
+    "add_session_state_to_context",
+    "tools",
+];
 const ID_BYTES_MAX: usize = 255;
 
 /// What a file holds.
@@ -60,6 +72,8 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let limits = limits(root);
     let queue = queue(root);
     let output_schema = output_schema(root);
+    let session_state = session_state(root);
+    let add_session_state_to_context = root.flag("add_session_state_to_context").unwrap_or_default();
     let (model, fallbacks) = model?;
     Some(AgentSpec {
         id: AgentId::trusted(id?),
@@ -73,6 +87,8 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
         limits,
         queue,
         output_schema,
+        session_state,
+        add_session_state_to_context,
     })
 }
 
@@ -112,6 +128,12 @@ fn output_schema(root: &Section<'_>) -> Option<RawJson> {
         _ => Err(format!("must be a JSON Schema or the name of a file with one, but is {}", item.type_name())),
     };
     read.map_err(|problem| root.note("output_schema", problem)).ok()
+}
+
+fn session_state(root: &Section<'_>) -> Option<RawJson> {
+    let state = schema::object(root.table("session_state")?);
+    let state = state.and_then(|state| RawJson::of(&state).map_err(|error| error.to_string()));
+    state.map_err(|problem| root.note("session_state", problem)).ok()
 }
 
 fn queue(root: &Section<'_>) -> QueueSpec {

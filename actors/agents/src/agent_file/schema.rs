@@ -38,7 +38,8 @@ fn usable(schema: &Json) -> Result<RawJson, String> {
     RawJson::of(schema).map_err(|error| error.to_string())
 }
 
-fn object(table: &dyn TableLike) -> Result<Json, String> {
+/// The JSON object in a table.
+pub(super) fn object(table: &dyn TableLike) -> Result<Json, String> {
     let entries = table.iter().map(|(key, item)| Ok((key.to_owned(), of_item(item)?)));
     entries.collect::<Result<Map<_, _>, String>>().map(Json::Object)
 }

@@ -65,7 +65,8 @@ fn a_schema_for_answers_stands_in_the_file_or_in_another() {
     let schema = r#"{"type":"object","required":["n"]}"#;
     let agents = load(&[("a.toml", &inline), ("b.toml", &beside), ("n.json", schema)]).unwrap();
     for agent in &agents {
-        assert_eq!(agent.output_schema.as_ref().map(RawJson::as_str), Some(schema), "{}", agent.id);
+        let read = agent.output_schema.as_ref().map(RawJson::value);
+        assert_eq!(read, serde_json::from_str(schema).ok(), "{}", agent.id);
     }
 }
 
@@ -264,4 +265,14 @@ fn the_demo_agent_has_all_built_in_tools() {
     let demo = demo_agent();
     let names: Vec<_> = demo.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!((demo.id.as_str(), names), ("demo", vec!["calculator", "current_time", "sleep"]));
+}
+
+#[test]
+fn a_sessions_first_keys_stand_in_the_file() {
+    let file = format!("add_session_state_to_context = true\nsession_state = {{ cart = [], n = 1.5 }}\n{DEMO}");
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    assert!(agent.add_session_state_to_context);
+    assert_eq!(agent.session_state.unwrap().as_str(), r#"{"cart":[],"n":1.5}"#);
+    let problems = problems(&format!("session_state = {{ day = 2026-11-30 }}\n{DEMO}"));
+    assert!(problems[0].contains("`session_state`: holds the date"), "{problems:?}");
 }

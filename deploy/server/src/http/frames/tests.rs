@@ -43,6 +43,7 @@ fn queued() -> RunEvent {
         stream: true,
         background: false,
         output_schema: None,
+        session_state: None,
     }
     .into()
 }
@@ -72,12 +73,12 @@ fn said(step: u32, attempt: u32, text: &str) -> RunEvent {
         finish_reason: None,
         first_token_ms: Some(5),
     };
-    StepCompleted { run_id: run(), step, attempt, result, duration_ms: 7, unfit: None }.into()
+    StepCompleted { run_id: run(), step, attempt, result, duration_ms: 7, unfit: None, session_state: None }.into()
 }
 
 fn returned(step: u32, error: bool) -> RunEvent {
     let result = StepResult::Tool { content: Text::inline("3"), error, media: Vec::new() };
-    StepCompleted { run_id: run(), step, attempt: 1, result, duration_ms: 7, unfit: None }.into()
+    StepCompleted { run_id: run(), step, attempt: 1, result, duration_ms: 7, unfit: None, session_state: None }.into()
 }
 
 fn completed(text: &str) -> RunEvent {

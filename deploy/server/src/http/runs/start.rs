@@ -48,7 +48,7 @@ pub struct RunForm {
     pub user_id: Option<String>,
     /// A JSON object for the caller's own use.
     pub metadata: Option<String>,
-    /// A JSON object: the state of a session that this run creates.
+    /// A JSON object: keys that the session's state has from this run on; its other keys stay.
     pub session_state: Option<String>,
     /// A JSON Schema that the answer must fit, in place of the agent's.
     pub output_schema: Option<String>,
