@@ -1,5 +1,7 @@
 //! What a step does in the world, from its request to the command that reports its outcome.
 
+mod guardrail;
+
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
@@ -93,6 +95,11 @@ async fn outcome(job: Job) -> RunCommand {
                 Err(error) => (Err(error), None),
             };
             RunCommand::ModelReturned { step, attempt, outcome, unfit, trim, duration_ms }
+        }
+        StepCall::Guardrail { name, on } => {
+            let outcome = guardrail::ask(&job, &name, on).await;
+            let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
+            RunCommand::Guarded { step, attempt, outcome, duration_ms }
         }
         StepCall::Tool { name, arguments, .. } => {
             let call = match tool_call(&job, &name, &arguments).await {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_events::{
-    MediaRef, RawJson, RunId, SessionId, StepToken, Text, UserId,
-    agent::{AgentSpec, ModelSpec, ToolSpec},
-    event::{Failure, ToolCallRequest, Usage},
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, UserId,
+    agent::{AgentSpec, GuardrailSpec, ModelSpec, ToolSpec},
+    event::{Blocked, Failure, ToolCallRequest, Usage},
     session_state::StateChanges,
 };
 
@@ -125,6 +125,21 @@ pub struct ToolCall {
     pub context: StepContext,
 }
 
+/// What to ask a guardrail.
+#[derive(Debug, Clone)]
+pub struct GuardrailCall {
+    /// Which.
+    pub guardrail: GuardrailSpec,
+    /// Whose it is.
+    pub agent_id: AgentId,
+    /// The message.
+    pub input: Arc<str>,
+    /// The answer, if it is asked about that.
+    pub output: Option<Arc<str>>,
+    /// Of which step.
+    pub context: StepContext,
+}
+
 /// What a tool returned; an error is told to the model, which may act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReply {
@@ -185,6 +200,12 @@ pub trait Steps: Send + Sync {
     /// # Errors
     /// When the answer is not JSON or does not fit.
     fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String>;
+
+    /// Asks a guardrail: why it lets nothing pass, if it does not.
+    ///
+    /// # Errors
+    /// When it gave no answer.
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>>;
 
     /// Calls a tool. Whatever goes wrong is a [`ToolReply`] with `error`.
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply>;

@@ -112,6 +112,7 @@ fn agent() -> AgentSpec {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 

@@ -13,14 +13,14 @@ use reenact_actors::{
 };
 use reenact_events::{
     AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
-    agent::Effect,
-    event::{Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+    agent::{Effect, Guarded},
+    event::{Blocked, Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 4_957_024_484_387_856_228;
+const EXPECTED: u64 = 12_939_020_942_349_589_573;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -51,6 +51,7 @@ fn steps() -> Vec<Step> {
         StepState::RetryAllowed,
         StepState::Done(model),
         StepState::Done(tool),
+        StepState::Done(StepResult::Guardrail { blocked: Some(Blocked { reason: "r".into(), trigger: "t".into() }) }),
         StepState::Failed(error.clone()),
         StepState::Resolved(Resolution::Completed { value: Text::inline("v") }),
         StepState::Resolved(Resolution::Fail),
@@ -66,7 +67,9 @@ fn steps() -> Vec<Step> {
         state,
         unfit: Some("empty".into()),
     };
-    states.into_iter().map(step).collect()
+    let asks =
+        Step { call: StepCall::Guardrail { name: "g".into(), on: Guarded::Output }, ..step(StepState::Requested) };
+    states.into_iter().map(step).chain([asks]).collect()
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
+    agent::{AgentSpec, Effect, Guarded, GuardrailSpec, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
     event::{
-        AskedModel, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed, Resolution,
-        RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunStarted,
-        SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
+        AskedModel, Blocked, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed,
+        Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
+        RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
         StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
     ids,
@@ -114,6 +114,7 @@ fn agent() -> AgentSpec {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 
@@ -144,6 +145,19 @@ fn changes() -> Option<Box<StateChanges>> {
     let delete = ["old".to_owned()].into();
     let (set, default) = (values(r#"{"n":1.50,"list":[1,"x"]}"#), values(r#"{"city":"Rome"}"#));
     Some(Box::new(StateChanges { set, delete, default }))
+}
+
+fn with_guardrails() -> AgentSpec {
+    let guardrail = |name: &str, on| GuardrailSpec {
+        name: name.to_owned(),
+        on,
+        url: "http://127.0.0.1:9/ask".to_owned(),
+        headers: vec![("authorization".to_owned(), "env:TOKEN".to_owned())],
+        timeout_s: 10,
+        retries: 2,
+    };
+    let guardrails = vec![guardrail("words", Guarded::Input), guardrail("cards", Guarded::Output)];
+    AgentSpec { guardrails, ..bare_agent() }
 }
 
 fn with_fallbacks() -> AgentSpec {
@@ -202,6 +216,7 @@ fn entities() -> Vec<Named> {
         ("fallbacks", registered(with_fallbacks()).into()),
         ("output_schema", registered(with_schema()).into()),
         ("session_state", registered(with_state()).into()),
+        ("guardrails", registered(with_guardrails()).into()),
         ("key_file", registered(with_key_file()).into()),
         ("full", created.into()),
         ("least", bare.into()),
@@ -253,8 +268,9 @@ fn runs() -> Vec<Named> {
         ("inline", RunCompleted { run_id: run(), content: "To Rome.".into(), json: false }.into()),
         ("json", RunCompleted { run_id: run(), content: r#"{"city":"Rome"}"#.into(), json: true }.into()),
         ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()), json: false }.into()),
-        ("full", RunFailed { run_id: run(), error: failure }.into()),
-        ("least", RunFailed { run_id: run(), error: unnamed }.into()),
+        ("blocked", RunFailed { error_id: Some("pii_detected".into()), run_id: run(), error: unnamed.clone() }.into()),
+        ("full", RunFailed { run_id: run(), error: failure, error_id: None }.into()),
+        ("least", RunFailed { run_id: run(), error: unnamed, error_id: None }.into()),
         ("pending", cancelled(CancellationStage::Pending, None)),
         ("executing", cancelled(CancellationStage::Executing, Some("To R".into()))),
         ("paused", cancelled(CancellationStage::Paused, None)),
@@ -284,6 +300,7 @@ fn steps() -> Vec<Named> {
         effect,
     };
     vec![
+        ("guardrail", requested(0, 1, StepCall::Guardrail { name: "words".into(), on: Guarded::Input })),
         ("model", requested(0, 1, StepCall::Model { turn: 0 })),
         ("model_first", asked(0, 0)),
         ("model_fallback", asked(2, 1)),
@@ -338,6 +355,7 @@ fn outcomes() -> Vec<Named> {
         first_token_ms: None,
     };
     let tool = |content, error, media| StepResult::Tool { content, error, media };
+    let blocked = Blocked { reason: "A card number.".into(), trigger: "pii_detected".into() };
     let noted = tool("Noted.".into(), false, Vec::new());
     let tool_state = StepCompleted { unfit: None, session_state: changes(), ..unfit(noted) };
     let error = Failure { kind: "timeout".into(), message: "It took too long.".into(), status: None };
@@ -355,6 +373,8 @@ fn outcomes() -> Vec<Named> {
         ("model_silent", completed(silent.clone())),
         ("model_unfit", unfit(silent).into()),
         ("tool_state", tool_state.into()),
+        ("guardrail_passes", completed(StepResult::Guardrail { blocked: None })),
+        ("guardrail_blocks", completed(StepResult::Guardrail { blocked: Some(blocked) })),
         ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
         ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
         ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),

@@ -21,6 +21,7 @@ mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod fallbacks;
+mod guardrails;
 mod key_files;
 mod lost_stores;
 mod queue;

@@ -172,7 +172,7 @@ impl Client {
             Event::Run(RunEvent::StepRequested(request)) if request.run_id == *run && request.step == step => {
                 match request.call {
                     StepCall::Tool { call_id, .. } => Some(call_id),
-                    StepCall::Model { .. } => None,
+                    StepCall::Model { .. } | StepCall::Guardrail { .. } => None,
                 }
             }
             _ => None,

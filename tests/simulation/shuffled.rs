@@ -9,7 +9,7 @@ use reenact_events::{
     BatchId, ChainHash, Event, NewEvent, Offset, PartitionId, Recorded, RunEvent, RunId, SessionId, StreamKey, Term,
     Text, Timestamp,
     command::Decision,
-    event::{Failure, Resolution, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
+    event::{Blocked, Failure, Resolution, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
     invariants::Watch,
     session_state::SessionValues,
 };
@@ -151,6 +151,12 @@ impl Shuffle {
     }
 
     fn outcome(&self, step: u32, attempt: u32, model: bool) -> RunCommand {
+        if matches!(self.run.step(step).map(|step| &step.call), Some(StepCall::Guardrail { .. })) {
+            let blocked = self.dice.hits(50).then(|| Blocked { reason: "no".into(), trigger: "off_topic".into() });
+            let silence = Failure { kind: "simulated".into(), message: "silence".into(), status: None };
+            let outcome = if self.dice.hits(200) { Err(silence) } else { Ok(blocked) };
+            return RunCommand::Guarded { step, attempt, outcome, duration_ms: 1 };
+        }
         if !model {
             return RunCommand::ToolReturned {
                 step,

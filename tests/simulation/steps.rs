@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_actors::step::{
-    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+    ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+    ToolCall, ToolReply,
 };
 use reenact_events::{
     AgentId, RawJson,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
-    event::{Failure, Usage},
+    agent::{AgentSpec, Effect, Guarded, GuardrailSpec, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
+    event::{Blocked, Failure, Usage},
     session_state::StateChanges,
 };
 
@@ -49,6 +50,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: vec![guardrail("first", Guarded::Input), guardrail("last", Guarded::Output)],
     })
 }
 
@@ -131,6 +133,11 @@ pub(crate) fn assert_well_formed(messages: &[ChatMessage]) {
     assert!(owed.is_empty(), "calls without a result: {owed:?}");
 }
 
+fn guardrail(name: &str, on: Guarded) -> GuardrailSpec {
+    let (name, url) = (name.to_owned(), String::new());
+    GuardrailSpec { name, on, url, headers: Vec::new(), timeout_s: 10, retries: 1 }
+}
+
 impl SimulatedSteps {
     /// Few keys, so that the runs of a session meet at them.
     fn changes(&self, call: &ToolCall) -> Option<StateChanges> {
@@ -185,6 +192,19 @@ impl Steps for SimulatedSteps {
     /// No answer of this model is JSON, but then none fits when it is empty.
     fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
         if answer.is_empty() || self.dice.hits(200) { Err("it does not fit".to_owned()) } else { Ok(answer.to_owned()) }
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async move {
+            self.ledger.called(call.context.token, call.context.attempt, None);
+            assert_eq!(call.output.is_some(), call.guardrail.on == Guarded::Output);
+            self.work().await;
+            if self.dice.hits(100) {
+                return Err(Failure { kind: "simulated".into(), message: "silence".into(), status: None });
+            }
+            let blocked = || Blocked { reason: "simulated".into(), trigger: "off_topic".into() };
+            Ok(self.dice.hits(30).then(blocked))
+        })
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

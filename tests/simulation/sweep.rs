@@ -18,7 +18,8 @@ use reenact_actors::{
     NodeHandle, Settings, Tools,
     api::{Refusal, SubmitError},
     step::{
-        ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+        ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+        ToolCall, ToolReply,
     },
 };
 use reenact_events::{
@@ -26,7 +27,7 @@ use reenact_events::{
     RunEvent, RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
     command::{AgentRef, Decision, StartRun},
-    event::Resolution,
+    event::{Blocked, Failure, Resolution},
     memory_log::{Fault, Faults},
 };
 use reenact_snapshots::{ExportableStore, MemoryStore, StateStore};
@@ -123,6 +124,10 @@ impl Steps for ScriptedSteps {
 
     fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
         Ok(answer.to_owned())
+    }
+
+    fn ask_guardrail<'a>(&'a self, _: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
@@ -319,6 +324,10 @@ impl Steps for Panics {
 
     fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
         self.steps.check_output(schema, answer)
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        self.steps.ask_guardrail(call)
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

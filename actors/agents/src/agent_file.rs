@@ -5,6 +5,7 @@
 //! mistake.
 
 mod agent;
+mod guardrails;
 mod model;
 mod problems;
 mod schema;
@@ -110,6 +111,7 @@ pub fn demo_agent() -> AgentSpec {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ mod agent_file;
 mod arguments;
 mod dir_blobs;
 mod environment;
+mod guardrail;
 mod http;
 mod key_file;
 mod model;

@@ -3,17 +3,20 @@
 use std::{fmt, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use reenact_actors::step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepError, Steps, ToolCall, ToolReply};
+use reenact_actors::step::{
+    DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, StepError, Steps, ToolCall, ToolReply,
+};
 use reenact_events::{
     Blobs, Clock, RawJson,
     agent::{ToolKind, ToolSpec},
+    event::{Blocked, Failure},
 };
 use reqwest::Client;
 
 use crate::{
     arguments::Schemas,
     environment::Environment,
-    http,
+    guardrail, http,
     model::{Models, demo},
     output,
     tool::{builtin, http::HttpTools, http_request::Endpoint},
@@ -94,6 +97,10 @@ impl Steps for AgentSteps {
 
     fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
         output::check(&self.schemas, schema, answer)
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        guardrail::ask(self.http_tools(), call).boxed()
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

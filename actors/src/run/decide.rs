@@ -3,6 +3,7 @@
 //! Recovery follows from the fold: the only open question after a crash is a step that was requested and has
 //! no outcome, and the step's declared effect answers it (architecture §8).
 
+mod guardrails;
 mod models;
 mod output;
 mod tools;
@@ -14,8 +15,9 @@ use reenact_events::{
     agent::{AgentSpec, Effect},
     command::Decision,
     event::{
-        CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
-        RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved, StepResult,
+        Blocked, CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed,
+        RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved,
+        StepResult,
     },
     session_state::StateChanges,
 };
@@ -65,6 +67,17 @@ pub enum RunCommand {
         result: StepResult,
         /// What it changes in the session's state.
         session_state: Option<Box<StateChanges>>,
+        /// Milliseconds that it took.
+        duration_ms: u64,
+    },
+    /// A guardrail was asked.
+    Guarded {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// What it said, or why it did not.
+        outcome: Result<Option<Blocked>, Failure>,
         /// Milliseconds that it took.
         duration_ms: u64,
     },
@@ -162,6 +175,9 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms } => {
             draft.tool_returned(step, attempt, (result, session_state), duration_ms);
         }
+        RunCommand::Guarded { step, attempt, outcome, duration_ms } => {
+            draft.guarded(step, attempt, outcome, duration_ms);
+        }
         RunCommand::Reconciled { step, attempt, answer } => draft.reconciled(step, attempt, answer),
         RunCommand::StartedTooLate { step, attempt } => draft.started_too_late(step, attempt),
         RunCommand::RetryDue { step } => draft.retry_due(step),
@@ -220,13 +236,13 @@ impl Draft<'_> {
             return;
         }
         let Some(last_turn) = self.run.progress.last_turn else {
-            return self.request_model();
+            return self.admit_input();
         };
         let Some(last) = self.run.step(last_turn).cloned() else { return };
         match last.state.clone() {
             StepState::Done(StepResult::Model { text, tool_calls, .. }) => {
                 if tool_calls.is_empty() {
-                    return self.answered(&last, text);
+                    return self.answered(&last, last_turn, text);
                 }
                 self.request_tools(last_turn, &tool_calls);
                 let asked = self.run.progress.steps - last_turn - 1;
@@ -378,23 +394,23 @@ impl Draft<'_> {
         if self.run.progress.status == RunStatus::Pending {
             self.push(RunStarted { run_id: self.run_id() });
         }
-        self.push(RunFailed { run_id: self.run_id(), error });
+        self.push(RunFailed { run_id: self.run_id(), error, error_id: None });
     }
 }
 
 impl Step {
-    /// What recovery may assume: a model call changes nothing outside.
+    /// What recovery may assume: a call of a model or a guardrail changes nothing outside.
     #[must_use]
     pub fn effect(&self) -> Effect {
         match &self.call {
-            StepCall::Model { .. } => Effect::ReadOnly,
+            StepCall::Model { .. } | StepCall::Guardrail { .. } => Effect::ReadOnly,
             StepCall::Tool { effect, .. } => *effect,
         }
     }
 
     fn call_id(&self) -> Option<&Arc<str>> {
         match &self.call {
-            StepCall::Model { .. } => None,
+            StepCall::Model { .. } | StepCall::Guardrail { .. } => None,
             StepCall::Tool { call_id, .. } => Some(call_id),
         }
     }

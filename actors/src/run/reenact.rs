@@ -10,7 +10,10 @@ use reenact_events::{
     RunEvent, Text, Timestamp,
     agent::AgentSpec,
     command::Decision,
-    event::{Resolution, RunCancelled, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved},
+    event::{
+        Resolution, RunCancelled, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved,
+        StepResult,
+    },
 };
 
 use super::{
@@ -128,6 +131,10 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
             ]
         }
         RunEvent::StepCompleted(completed) => returned(run, completed),
+        RunEvent::StepFailed(failed) if is_guardrail(run, failed.step) => {
+            let (step, attempt, outcome) = (failed.step, failed.attempt, Err(failed.error.clone()));
+            vec![RunCommand::Guarded { step, attempt, outcome, duration_ms: 0 }]
+        }
         RunEvent::StepFailed(failed) => model_failed(failed, *at, rest.get(1)),
         RunEvent::StepInDoubt(StepInDoubt { step, attempt, reason, .. }) => {
             let (step, attempt, answer) = (*step, *attempt, ReconcileAnswer::Unknown(reason.clone()));
@@ -153,11 +160,18 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
     }
 }
 
+fn is_guardrail(run: &RunState, step: u32) -> bool {
+    matches!(run.step(step).map(|step| &step.call), Some(StepCall::Guardrail { .. }))
+}
+
 fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
     let StepCompleted { step, attempt, result, duration_ms, unfit, session_state, .. } = completed.clone();
     if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
         let outcome = Ok(result);
         return vec![RunCommand::ModelReturned { step, attempt, outcome, unfit, trim: None, duration_ms }];
+    }
+    if let StepResult::Guardrail { blocked } = result {
+        return vec![RunCommand::Guarded { step, attempt, outcome: Ok(blocked), duration_ms }];
     }
     let happened = ReconcileAnswer::Happened(result.clone(), session_state.clone());
     vec![

@@ -335,6 +335,7 @@ fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
                 .chain(reasoning.as_ref().and_then(text))
                 .chain(tool_calls.iter().filter_map(|call| text(&call.arguments)))
                 .collect(),
+            StepResult::Guardrail { .. } => Vec::new(),
             StepResult::Tool { content, media, .. } => {
                 text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
             }

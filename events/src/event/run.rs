@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId, agent::Effect,
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::{Effect, Guarded},
     session_state::StateChanges,
 };
 
@@ -70,6 +71,13 @@ pub enum StepCall {
         arguments: Text,
         /// What recovery may do.
         effect: Effect,
+    },
+    /// Asks a guardrail.
+    Guardrail {
+        /// Which.
+        name: Arc<str>,
+        /// About what.
+        on: Guarded,
     },
 }
 
@@ -170,6 +178,21 @@ pub enum StepResult {
         /// Files that the tool returned.
         media: Vec<MediaRef>,
     },
+    /// A guardrail's answer.
+    Guardrail {
+        /// Why it lets nothing pass; `None` when it does.
+        blocked: Option<Blocked>,
+    },
+}
+
+/// Why a guardrail lets something not pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// For people.
+    pub reason: Arc<str>,
+    /// A stable word, in AgentOS one of `off_topic`, `input_not_allowed`, `output_not_allowed`, `validation_failed`,
+    /// `prompt_injection` and `pii_detected`.
+    pub trigger: Arc<str>,
 }
 
 /// See [`RunEvent::StepCompleted`](super::RunEvent::StepCompleted).
@@ -309,6 +332,9 @@ pub struct RunFailed {
     pub run_id: RunId,
     /// Why.
     pub error: Failure,
+    /// A word for what a guardrail found, if one ended the run, see [`Blocked::trigger`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_id: Option<Arc<str>>,
 }
 
 /// How far a cancelled run had come.

@@ -39,6 +39,7 @@ pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
                     }
                 }
             }
+            StepCall::Guardrail { .. } => {}
             StepCall::Tool { .. } => {
                 if let Some((message, at)) = tool_message(step) {
                     list.push("tool", message, at);

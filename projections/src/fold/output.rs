@@ -87,7 +87,7 @@ impl RunView {
     fn content(&self) -> Value {
         match &self.end {
             Some(End::Completed(completed)) => text_value(&completed.content),
-            Some(End::Failed(failure)) => json!(failure.message),
+            Some(End::Failed(failed)) => json!(failed.error.message),
             Some(End::Cancelled(cancelled)) if cancelled.partial.is_some() => json!(cancelled.partial),
             _ => self.last_of_model(|text, _| Some(text)),
         }
@@ -115,8 +115,11 @@ impl RunView {
 
     fn put_end(&self, map: &mut Map<String, Value>) {
         match &self.end {
-            Some(End::Failed(failure)) => {
-                map.insert("error".to_owned(), json!(failure));
+            Some(End::Failed(failed)) => {
+                map.insert("error".to_owned(), json!(failed.error));
+                if let Some(id) = &failed.error_id {
+                    map.insert("error_id".to_owned(), json!(id));
+                }
             }
             Some(End::Cancelled(cancelled)) => {
                 map.insert("cancellation_stage".to_owned(), json!(cancelled.stage.as_str()));

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
-        AskedModel, Failure, Resolution, RunCancelled, RunCompleted, RunQueued, RunStatus, StepCall, StepCompleted,
+        AskedModel, Resolution, RunCancelled, RunCompleted, RunFailed, RunQueued, RunStatus, StepCall, StepCompleted,
         StepFailed, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
     upcast,
@@ -54,7 +54,7 @@ pub enum End {
     /// With this answer.
     Completed(RunCompleted),
     /// With this error.
-    Failed(Failure),
+    Failed(RunFailed),
     /// Stopped.
     Cancelled(RunCancelled),
 }
@@ -131,7 +131,7 @@ impl RunView {
             RunEvent::Paused(paused) => self.pause = Some(paused.reason.clone()),
             RunEvent::Continued(_) => self.pause = None,
             RunEvent::Completed(end) => self.end(at, End::Completed(end.clone())),
-            RunEvent::Failed(end) => self.end(at, End::Failed(end.error.clone())),
+            RunEvent::Failed(end) => self.end(at, End::Failed(end.clone())),
             RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
         }
     }
@@ -161,7 +161,7 @@ impl RunView {
         let Some(step) = self.steps.get_mut(&event.step) else { return };
         let usage = match &event.result {
             StepResult::Model { usage, .. } => *usage,
-            StepResult::Tool { .. } => None,
+            StepResult::Tool { .. } | StepResult::Guardrail { .. } => None,
         };
         let attempt = step.attempts.entry(event.attempt).or_default();
         (attempt.usage, attempt.duration_ms) = (usage, Some(event.duration_ms));

@@ -178,7 +178,7 @@ impl World {
             }
             (true, false, 3) => {
                 let error = Failure { kind: "timeout".into(), message: self.text().into(), status: Some(504) };
-                self.history.push(&at, RunFailed { run_id, error });
+                self.history.push(&at, RunFailed { run_id, error, error_id: None });
                 return true;
             }
             (true, false, 4..=7) => self.model(open),

@@ -53,6 +53,7 @@ pub(crate) fn agent(id: &str) -> AgentSpec {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 

@@ -137,7 +137,7 @@ fn a_run_at_work_shows_what_it_did_so_far() {
 fn a_failed_run_says_why() {
     let mut history = begun();
     let error = Failure { kind: "model_unreachable".into(), message: "no answer".into(), status: None };
-    history.push(&session("s"), RunFailed { run_id: run("r"), error });
+    history.push(&session("s"), RunFailed { run_id: run("r"), error, error_id: None });
     let data = data(&history);
     assert_eq!((&data["status"], &data["content"]), (&json!("ERROR"), &json!("no answer")));
     assert_eq!(data["error"]["kind"], "model_unreachable");

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_actors::step::{
-    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+    ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+    ToolCall, ToolReply,
 };
 use reenact_events::{
     AgentId, RawJson,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
-    event::Usage,
+    event::{Blocked, Failure, Usage},
 };
 
 /// A message that is answered at once.
@@ -55,6 +56,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         output_schema: None,
         session_state: None,
         add_session_state_to_context: false,
+        guardrails: Vec::new(),
     })
 }
 
@@ -96,6 +98,10 @@ impl Steps for InstantSteps {
 
     fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
         Ok(answer.to_owned())
+    }
+
+    fn ask_guardrail<'a>(&'a self, _: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn call_tool<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, ToolReply> {

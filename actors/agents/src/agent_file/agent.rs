@@ -8,7 +8,7 @@ use reenact_events::{
 };
 use toml_edit::Document;
 
-use super::{model, problems::Problems, schema, section::Section, tools};
+use super::{guardrails, model, problems::Problems, schema, section::Section, tools};
 use crate::environment::Environment;
 
 /// Finished runs that the model sees, if the file does not say.
@@ -32,6 +32,7 @@ const KEYS: &[&str] = &[
     "output_schema",
     "session_state",
     "add_session_state_to_context",
+    "guardrails",
     "tools",
 ];
 const ID_BYTES_MAX: usize = 255;
@@ -71,6 +72,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let history_runs = root.section("history", &["runs"]).and_then(|history| history.whole("runs", 0..=1000));
     let limits = limits(root);
     let queue = queue(root);
+    let guardrails = guardrails::read(root, environment);
     let output_schema = output_schema(root);
     let session_state = session_state(root);
     let add_session_state_to_context = root.flag("add_session_state_to_context").unwrap_or_default();
@@ -89,6 +91,7 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
         output_schema,
         session_state,
         add_session_state_to_context,
+        guardrails,
     })
 }
 

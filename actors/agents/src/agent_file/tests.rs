@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use reenact_events::agent::{Effect, ToolKind, WhenBusy};
+use reenact_events::agent::{Effect, Guarded, ToolKind, WhenBusy};
 
 use super::*;
 
@@ -275,4 +275,22 @@ fn a_sessions_first_keys_stand_in_the_file() {
     assert_eq!(agent.session_state.unwrap().as_str(), r#"{"cart":[],"n":1.5}"#);
     let problems = problems(&format!("session_state = {{ day = 2026-11-30 }}\n{DEMO}"));
     assert!(problems[0].contains("`session_state`: holds the date"), "{problems:?}");
+}
+
+#[test]
+fn guardrails_are_read_with_their_defaults_and_their_mistakes_are_told() {
+    let file = format!("{DEMO}[[guardrails]]\nname = \"words\"\non = \"input\"\nurl = \"http://127.0.0.1:9/ask\"\n");
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    let [words] = &agent.guardrails[..] else { panic!("{:?}", agent.guardrails) };
+    assert_eq!((words.on, words.timeout_s, words.retries), (Guarded::Input, 10, 2));
+    let twice = format!("{file}{}", file.trim_start_matches(DEMO).replace("input", "middle"));
+    let problems = problems(&format!("{twice}[[guardrails]]\non = \"output\"\nurl = \"nowhere\"\nlimit = 3\n"));
+    for because in [
+        "`guardrails[1].on`: `middle` is not known",
+        "`guardrails[2].name`: missing",
+        "`guardrails[2].limit`",
+        "`guardrails[2].url`",
+    ] {
+        assert!(problems.iter().any(|problem| problem.contains(because)), "{because} in {problems:#?}");
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reenact_events::{
     Text,
+    agent::Guarded,
     event::{Failure, RunCompleted},
 };
 
@@ -17,8 +18,11 @@ const REPAIRS_MAX: usize = 1;
 
 impl Draft<'_> {
     /// The model has answered without calling tools: the run ends, unless it is to answer once more.
-    pub(super) fn answered(&mut self, last: &Step, content: Text) {
+    pub(super) fn answered(&mut self, last: &Step, at: u32, content: Text) {
         let Some(reason) = &last.unfit else {
+            if !self.passes(Guarded::Output, at) {
+                return;
+            }
             let json = self.run.output_schema(&self.context.agent).is_some();
             return self.push(RunCompleted { run_id: self.run_id(), content, json });
         };

@@ -35,7 +35,8 @@ impl Draft<'_> {
 
     fn refusal_of(&self, call: &ToolCallRequest) -> Option<String> {
         let limit = self.context.agent.limits.tool_calls;
-        if self.run.progress.steps - self.run.progress.turns >= limit {
+        let made = self.run.steps.iter().filter(|step| matches!(step.call, StepCall::Tool { .. })).count();
+        if made >= limit as usize {
             return Some(format!(
                 "this run may call tools {limit} times at most, and has; answer without further calls"
             ));

@@ -167,6 +167,7 @@ fn told(command: &RunCommand) -> String {
             format!("the model {how}, step {step} attempt {attempt}")
         }
         RunCommand::ToolReturned { step, attempt, .. } => format!("the tool returned, step {step} attempt {attempt}"),
+        RunCommand::Guarded { step, attempt, .. } => format!("the guardrail was asked, step {step} attempt {attempt}"),
         RunCommand::Reconciled { step, attempt, .. } => format!("the tool was asked, step {step} attempt {attempt}"),
         RunCommand::StartedTooLate { step, .. } => format!("step {step} was not begun in time"),
         RunCommand::RetryDue { step } => format!("the retry of step {step} was due"),

@@ -21,6 +21,8 @@
 //! | `step.resolved` | `ToolCallCompleted` or `ToolCallError`; nothing for a retry. After the last one the run is PENDING |
 //! | `paused` | `RunContentCompleted` at `E - 1`, `RunPaused` |
 //! | `continued` | `RunContinued` |
+//! | `step.requested`, guardrail | `PreHookStarted` or `PostHookStarted`, for the first attempt |
+//! | `step.completed`, guardrail | `PreHookCompleted` or `PostHookCompleted`, unless it blocks |
 //! | `completed` | `RunContentCompleted` at `E - 1`, `RunCompleted` |
 //! | `failed`, `cancelled` | `RunError`, `RunCancelled` |
 //!
@@ -34,9 +36,12 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use reenact_actors::live::{Frame, FrameBody, index_of};
 use reenact_events::{
     AgentId, RunEvent, RunId, SessionId, Text, Timestamp,
+    agent::Guarded,
     event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResolved, StepResult},
 };
 use serde_json::json;
@@ -84,6 +89,7 @@ pub struct Frames {
     speaking: Option<Speaking>,
     asked: Option<AskedModel>,
     tools: Tools,
+    guardrails: BTreeMap<u32, (Arc<str>, Guarded)>,
     totals: Totals,
 }
 
@@ -100,6 +106,7 @@ impl Frames {
             speaking: None,
             asked: None,
             tools: Tools::default(),
+            guardrails: BTreeMap::new(),
             totals: Totals::default(),
         }
     }
@@ -195,6 +202,10 @@ impl Frames {
                 self.status = RunStatus::Error;
                 let frame = self.frame(index, at, "RunError").with("content", json!(&*failed.error.message));
                 let frame = frame.with("error_type", json!(&*failed.error.kind));
+                let frame = match &failed.error_id {
+                    Some(id) => frame.with("error_id", json!(id)),
+                    None => frame,
+                };
                 vec![match failed.error.status {
                     Some(status) => frame.with("additional_data", json!({"status": status})),
                     None => frame,
@@ -228,6 +239,11 @@ impl Frames {
                 made.push(self.of_model(index, at, "ModelRequestStarted"));
                 made
             }
+            StepCall::Guardrail { name, on } => {
+                let known = self.guardrails.insert(step.step, (name.clone(), *on)).is_some();
+                let frame = hook(self.frame(index, at, hook_name(*on, "Started")), name, *on);
+                if known { Vec::new() } else { vec![frame] }
+            }
             StepCall::Tool { call_id, name, arguments, .. } => {
                 let known = self.tools.requested(step.step, at, call_id, name, arguments);
                 if known {
@@ -254,6 +270,12 @@ impl Frames {
 
     fn completed(&mut self, index: u64, at: Timestamp, step: &StepCompleted) -> Vec<WireFrame> {
         match &step.result {
+            StepResult::Guardrail { blocked } => match self.guardrails.get(&step.step) {
+                Some((name, on)) if blocked.is_none() => {
+                    vec![hook(self.frame(index, at, hook_name(*on, "Completed")), name, *on)]
+                }
+                _ => Vec::new(),
+            },
             StepResult::Tool { content, error, .. } => {
                 let frame = self.frame(index, at, if *error { "ToolCallError" } else { "ToolCallCompleted" });
                 self.tools.done(frame, step.step, content, *error, Some(step.duration_ms)).into_iter().collect()
@@ -339,6 +361,23 @@ impl Frames {
     fn restarted(&self, at: Timestamp, step: u32, attempt: u32) -> WireFrame {
         let frame = WireFrame::new(None, "attempt_restarted", at, &self.who);
         frame.with("step", json!(step)).with("attempt", json!(attempt))
+    }
+}
+
+/// A guardrail is one of AgentOS's hooks.
+fn hook_name(on: Guarded, what: &str) -> &'static str {
+    match (on, what) {
+        (Guarded::Input, "Started") => "PreHookStarted",
+        (Guarded::Input, _) => "PreHookCompleted",
+        (Guarded::Output, "Started") => "PostHookStarted",
+        (Guarded::Output, _) => "PostHookCompleted",
+    }
+}
+
+fn hook(frame: WireFrame, name: &str, on: Guarded) -> WireFrame {
+    match on {
+        Guarded::Input => frame.with("pre_hook_name", json!(name)),
+        Guarded::Output => frame.with("post_hook_name", json!(name)),
     }
 }
 

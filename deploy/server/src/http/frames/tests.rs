@@ -300,6 +300,7 @@ fn every_end_has_its_frame_and_status() {
     let failed = RunFailed {
         run_id: run(),
         error: Failure { kind: "rate_limited".into(), message: "slow down".into(), status: Some(429) },
+        error_id: None,
     };
     let cancelled = RunCancelled {
         run_id: run(),
