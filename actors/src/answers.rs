@@ -104,9 +104,9 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             answer.session_id = Some(session.clone())
         }
         SubmitError::Refused(Refusal::StepNotInDoubt { run, .. }) => answer.run_id = Some(run.clone()),
-        SubmitError::Refused(Refusal::TooLarge(reason) | Refusal::OutputSchema(reason)) => {
-            answer.reason = Some(reason.clone())
-        }
+        SubmitError::Refused(
+            Refusal::TooLarge(reason) | Refusal::OutputSchema(reason) | Refusal::NotRequeued(reason),
+        ) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
         SubmitError::Unavailable { reason } => {
             answer.reason = Some(reason.clone());
@@ -131,6 +131,7 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
         SubmitError::Refused(Refusal::OutputSchema(_)) => "output_schema",
+        SubmitError::Refused(Refusal::NotRequeued(_)) => "not_requeued",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
         SubmitError::QueueFull { .. } => "queue_full",
         SubmitError::Unavailable { .. } => "unavailable",
@@ -161,6 +162,7 @@ fn error(answer: &Answer) -> SubmitError {
         Some("session_exists") => answer.session_id.clone().map(Refusal::SessionExists),
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
+        Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
         Some("output_schema") => Some(Refusal::OutputSchema(reason.clone())),
         Some("too_large") => Some(Refusal::TooLarge(reason.clone())),
         Some("queue_full") => return queue_full(&reason, answer.retry_after_s.unwrap_or(1)),
@@ -234,6 +236,7 @@ mod tests {
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
+            Refusal::NotRequeued("run `r` is COMPLETED".into()),
             Refusal::OutputSchema("the schema is invalid at `/type`".into()),
             Refusal::TooLarge("the event has 9 bytes".into()),
         ];

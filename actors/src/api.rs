@@ -44,6 +44,9 @@ pub enum Refusal {
         /// Which call.
         tool_call_id: Arc<str>,
     },
+    /// The run is not one that can be queued again.
+    #[error("{0}")]
+    NotRequeued(Arc<str>),
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
     AgentNotFound,

@@ -88,7 +88,8 @@ impl NodeHandle {
     /// A command that names only a run, with the run's session, if the run is of a partition that is served here.
     fn with_session(&self, mut command: Command) -> Command {
         if let CommandBody::CancelRun { session_id: session @ None, run_id, .. }
-        | CommandBody::ContinueRun { session_id: session @ None, run_id, .. } = &mut command.body
+        | CommandBody::ContinueRun { session_id: session @ None, run_id, .. }
+        | CommandBody::RequeueRun { session_id: session @ None, run_id, .. } = &mut command.body
         {
             *session = self.shared.session_of(run_id);
         }

@@ -6,6 +6,7 @@
 mod accept;
 mod busy;
 mod line;
+mod requeue;
 mod runs;
 
 use std::{
@@ -198,6 +199,10 @@ impl SessionWork {
                 let what = RunCommand::Resolve { decisions, by: user_id.clone(), has_slot };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
+            CommandBody::RequeueRun { run_id, .. } => {
+                let answer = self.requeue(&id, user_id, run_id, consumed.as_ref()).await?;
+                self.reply(reply, answer, consumed).await
+            }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
                 self.delete(Submission { command: Command { id, user_id, reply_to, body }, consumed, reply }).await
@@ -247,7 +252,10 @@ impl SessionWork {
         body: &CommandBody,
         user: Option<&UserId>,
     ) -> Result<Option<(RunId, RunStatus)>, ActorProcessingErr> {
-        let (CommandBody::CancelRun { run_id, .. } | CommandBody::ContinueRun { run_id, .. }) = body else {
+        let (CommandBody::CancelRun { run_id, .. }
+        | CommandBody::ContinueRun { run_id, .. }
+        | CommandBody::RequeueRun { run_id, .. }) = body
+        else {
             return Ok(None);
         };
         let run = self.partition().states.run(run_id)?.filter(|run| run.origin.session_id == *self.id());

@@ -103,6 +103,14 @@ impl States {
         Ok(self.store.get(&keys::taken(id))?.is_some())
     }
 
+    /// How often a loss of events was accepted.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn losses(&self) -> Result<u32, StoreError> {
+        self.hot().losses(&*self.store)
+    }
+
     /// How often a loss of events was accepted, as far as a store has seen.
     ///
     /// # Errors

@@ -62,6 +62,15 @@ pub enum CommandBody {
         /// How many partitions did not know the run.
         asked: u32,
     },
+    /// Let a run that has failed or was stopped wait for its turn once more.
+    RequeueRun {
+        /// In which session; without it the partitions are asked in turn.
+        session_id: Option<SessionId>,
+        /// Which run.
+        run_id: RunId,
+        /// How many partitions did not know the run.
+        asked: u32,
+    },
     /// Create a session.
     CreateSession {
         /// Its id.
@@ -165,7 +174,9 @@ impl CommandBody {
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
             Self::StartRun(start) => Some(&start.session_id),
-            Self::CancelRun { session_id, .. } | Self::ContinueRun { session_id, .. } => session_id.as_ref(),
+            Self::CancelRun { session_id, .. }
+            | Self::ContinueRun { session_id, .. }
+            | Self::RequeueRun { session_id, .. } => session_id.as_ref(),
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
             | Self::DeleteSession { session_id } => Some(session_id),

@@ -156,6 +156,8 @@ catalog! {
         Failed(RunFailed) = "dev.reenact.run.failed.v1",
         /// The run was stopped.
         Cancelled(RunCancelled) = "dev.reenact.run.cancelled.v1",
+        /// A run that had failed or was stopped waits for its turn once more, to go on from its last completed step.
+        Requeued(RunRequeued) = "dev.reenact.run.requeued.v1",
     }
 }
 
@@ -293,6 +295,7 @@ impl RunEvent {
             Self::Completed(event) => &event.run_id,
             Self::Failed(event) => &event.run_id,
             Self::Cancelled(event) => &event.run_id,
+            Self::Requeued(event) => &event.run_id,
         }
     }
 
@@ -306,7 +309,7 @@ impl RunEvent {
         }
     }
 
-    /// Whether nothing follows this event in its run.
+    /// Whether nothing follows this event in its run, unless somebody queues it again.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_))

@@ -4,11 +4,11 @@
 //! * `E2`: offsets grow.
 //! * `E3`: terms never fall, and a term is the offset of its claim.
 //! * `E4`: the chain links.
-//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after.
+//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after but that it is queued again.
 //! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
-//! * `R5`: a run never goes back to a model that it gave up, nor to a conversation that was too long.
+//! * `R5`: a run never goes back to a model that it gave up, unless it was queued again, nor to a conversation that was too long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,6 +124,14 @@ impl Watch {
 
 impl RunWatch {
     fn see(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
+        if let RunEvent::Requeued(_) = event {
+            // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
+            (self.started, self.asked.0) = (false, 0);
+            return match std::mem::take(&mut self.ended) {
+                true => Ok(()),
+                false => Err(("R1", "queued again before its end".to_owned())),
+            };
+        }
         if self.ended {
             return Err(("R1", format!("{} after its end", event.type_name())));
         }

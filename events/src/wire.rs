@@ -23,8 +23,8 @@ pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 pub const CORRELATION_BYTES_MAX: usize = 1024;
 
 /// The kinds of command, by the word that stands in `type`.
-pub const KINDS: [&str; 6] =
-    ["StartRun", "CancelRun", "ContinueRun", "CreateSession", "UpdateSession", "DeleteSession"];
+pub const KINDS: [&str; 7] =
+    ["StartRun", "CancelRun", "ContinueRun", "RequeueRun", "CreateSession", "UpdateSession", "DeleteSession"];
 
 /// `ce_type` is the kind's word between these.
 const CE_PREFIX: &str = "dev.reenact.command.";
@@ -112,6 +112,7 @@ pub fn schema(kind: &str) -> Option<Value> {
         "StartRun" => own::<fields::StartRun>(),
         "CancelRun" => own::<fields::CancelRun>(),
         "ContinueRun" => own::<fields::ContinueRun>(),
+        "RequeueRun" => own::<fields::RequeueRun>(),
         "CreateSession" => own::<fields::CreateSession>(),
         "UpdateSession" => own::<fields::UpdateSession>(),
         "DeleteSession" => own::<fields::DeleteSession>(),

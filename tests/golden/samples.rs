@@ -8,8 +8,8 @@ use reenact_events::{
     event::{
         AskedModel, Blocked, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed,
         Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
-        RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed, StepInDoubt,
-        StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
+        RunRequeued, RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed,
+        StepInDoubt, StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
     ids,
     session_state::{StateChanges, values_of},
@@ -263,6 +263,8 @@ fn runs() -> Vec<Named> {
         ("started", RunStarted { run_id: run() }.into()),
         ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),
         ("continued", RunContinued { run_id: run() }.into()),
+        ("full", RunRequeued { run_id: run(), by: user() }.into()),
+        ("least", RunRequeued { run_id: run(), by: None }.into()),
         ("full", RunCancelRequested { run_id: run(), reason: Some("changed my mind".into()) }.into()),
         ("least", RunCancelRequested { run_id: run(), reason: None }.into()),
         ("inline", RunCompleted { run_id: run(), content: "To Rome.".into(), json: false }.into()),
@@ -355,7 +357,6 @@ fn outcomes() -> Vec<Named> {
         first_token_ms: None,
     };
     let tool = |content, error, media| StepResult::Tool { content, error, media };
-    let blocked = Blocked { reason: "A card number.".into(), trigger: "pii_detected".into() };
     let noted = tool("Noted.".into(), false, Vec::new());
     let tool_state = StepCompleted { unfit: None, session_state: changes(), ..unfit(noted) };
     let error = Failure { kind: "timeout".into(), message: "It took too long.".into(), status: None };
@@ -373,8 +374,6 @@ fn outcomes() -> Vec<Named> {
         ("model_silent", completed(silent.clone())),
         ("model_unfit", unfit(silent).into()),
         ("tool_state", tool_state.into()),
-        ("guardrail_passes", completed(StepResult::Guardrail { blocked: None })),
-        ("guardrail_blocks", completed(StepResult::Guardrail { blocked: Some(blocked) })),
         ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
         ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
         ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),
@@ -385,8 +384,16 @@ fn outcomes() -> Vec<Named> {
 
 fn decisions() -> Vec<Named> {
     let doubt = StepInDoubt { run_id: run(), step: 3, attempt: 1, reason: "the process ended in between".into() };
+    let guarded = |blocked| -> Event {
+        let result = StepResult::Guardrail { blocked };
+        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None, session_state: None }
+            .into()
+    };
+    let blocked = Blocked { reason: "A card number.".into(), trigger: "pii_detected".into() };
     let resolved = |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by }.into() };
     vec![
+        ("guardrail_passes", guarded(None)),
+        ("guardrail_blocks", guarded(Some(blocked))),
         ("in_doubt", doubt.into()),
         ("retry", resolved(Resolution::Retry, user())),
         ("completed", resolved(Resolution::Completed { value: "done".into() }, None)),

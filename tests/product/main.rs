@@ -26,6 +26,7 @@ mod key_files;
 mod lost_stores;
 mod queue;
 mod refused_starts;
+mod requeue;
 mod session_state;
 mod snapshots;
 mod structured_output;

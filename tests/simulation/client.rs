@@ -102,6 +102,7 @@ impl Client {
             match self.dice.below(20) {
                 0 => self.cancel_something(node, number).await,
                 1 => self.delete_something(node, number).await,
+                5 => self.requeue_something(node, number).await,
                 2..=4 => self.publish(number).await,
                 _ => self.start_a_run(node, number).await,
             }
@@ -154,6 +155,26 @@ impl Client {
         match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::RunNotFound)) => {}
             Err(other) => panic!("a cancel was answered with: {other}"),
+        }
+    }
+
+    async fn requeue_something(&self, node: &NodeHandle, number: u64) {
+        let known: Vec<_> = self.promises.accepted.lock().expect("promises").clone().into_iter().collect();
+        if known.is_empty() {
+            return;
+        }
+        let (run_id, session_id) = known[usize::try_from(self.dice.below(known.len() as u64)).expect("small")].clone();
+        let by = Some(owner(&session_id).unwrap_or_else(|| UserId::trusted("person")));
+        let body = CommandBody::RequeueRun { session_id: Some(session_id), run_id, asked: 0 };
+        let id = CommandId::trusted(&format!("requeue{}-{number}", self.life));
+        match node.submit(Command::new(id, by, body)).await {
+            Ok(_)
+            | Err(
+                SubmitError::Unavailable { .. }
+                | SubmitError::QueueFull { .. }
+                | SubmitError::Refused(Refusal::RunNotFound | Refusal::NotRequeued(_)),
+            ) => {}
+            Err(other) => panic!("a run that was to be queued again was answered with: {other}"),
         }
     }
 
@@ -218,7 +239,7 @@ type Doubts = BTreeMap<RunId, (SessionId, Vec<StepInDoubt>)>;
 
 /// The steps in doubt as the log has them.
 fn doubts(log: &MemoryLog) -> Doubts {
-    let mut doubts = Doubts::new();
+    let (mut doubts, mut shelved) = (Doubts::new(), Doubts::new());
     for partition in (0..log.partitions()).map(PartitionId) {
         for recorded in log.recorded(partition) {
             let Some(session) = recorded.event.key.as_session() else { continue };
@@ -231,9 +252,8 @@ fn doubts(log: &MemoryLog) -> Doubts {
                         known.retain(|doubt| doubt.step != resolved.step);
                     }
                 }
-                Event::Run(event) if event.is_end() => {
-                    doubts.remove(event.run_id());
-                }
+                Event::Run(RunEvent::Requeued(requeued)) => doubts.extend(shelved.remove_entry(&requeued.run_id)),
+                Event::Run(event) if event.is_end() => shelved.extend(doubts.remove_entry(event.run_id())),
                 Event::Session(SessionEvent::Deleted(_)) => doubts.retain(|_, (of, _)| *of != session),
                 _ => {}
             }

@@ -114,6 +114,7 @@ impl Shuffle {
             3 => RunCommand::Begin,
             4 => self.resolve(step),
             5 => RunCommand::Reconciled { step, attempt, answer: self.answer() },
+            7 => RunCommand::Requeue { by: None },
             6 if self.dice.hits(50) => RunCommand::Cancel { reason: None, partial: None },
             _ => self.outcome(step, attempt, model),
         }
@@ -211,6 +212,9 @@ impl Shuffle {
         for _ in 0..2_000 {
             if self.run.progress.status.is_end() {
                 return self.every_call_has_one_result();
+            }
+            if self.run.progress.status == RunStatus::Pending {
+                self.command(RunCommand::Begin)?;
             }
             let open: Vec<_> = self.run.open_steps().map(|(at, step)| (at, step.clone())).collect();
             for (at, step) in open {

@@ -6,6 +6,7 @@
 mod guardrails;
 mod models;
 mod output;
+mod requeue;
 mod tools;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -21,6 +22,8 @@ use reenact_events::{
     },
     session_state::StateChanges,
 };
+
+pub use requeue::refused as not_requeued;
 
 use super::{
     evolve::evolve,
@@ -125,6 +128,18 @@ pub enum RunCommand {
     },
     /// It cannot go on.
     Fail(Failure),
+    /// It has failed or was stopped, and is to wait for its turn once more.
+    Requeue {
+        /// Who says so.
+        by: Option<UserId>,
+    },
+}
+
+impl RunCommand {
+    /// Whether it tells of a step that is at work.
+    fn is_of_a_step(&self) -> bool {
+        !matches!(self, Self::Begin | Self::Cancel { .. } | Self::Resolve { .. } | Self::Fail(_) | Self::Requeue { .. })
+    }
 }
 
 /// See [`RunCommand::Reconciled`].
@@ -159,12 +174,17 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
     if run.progress.status.is_end() {
         return match command {
             RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(run.id(), &decisions)),
+            RunCommand::Requeue { by } => draft.requeue(by).map(|()| draft.events),
             _ => Ok(Vec::new()),
         };
     }
     if run.progress.history_lost {
         draft.fail(history_lost());
         return Ok(draft.events);
+    }
+    if run.progress.status == RunStatus::Pending && command.is_of_a_step() {
+        // Its step was cut off by the end after which the run was queued again: it is taken up when the run begins.
+        return Ok(Vec::new());
     }
     match command {
         RunCommand::Begin => draft.begin(),
@@ -185,6 +205,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
         RunCommand::Resolve { decisions, by, has_slot } => draft.resolve(decisions, by.as_ref(), has_slot)?,
         RunCommand::Fail(error) => draft.fail(error),
+        RunCommand::Requeue { .. } => return Err(not_requeued(run, false)),
     }
     Ok(draft.events)
 }
@@ -222,6 +243,7 @@ impl Draft<'_> {
     fn begin(&mut self) {
         if self.run.progress.status == RunStatus::Pending {
             self.push(RunStarted { run_id: self.run_id() });
+            self.take_up();
             self.advance();
         } else if self.run.may_continue() {
             self.push(RunContinued { run_id: self.run_id() });
@@ -250,6 +272,7 @@ impl Draft<'_> {
                     self.request_model();
                 }
             }
+            StepState::Failed(_) if self.is_old(last_turn) => self.request_model(),
             StepState::Failed(error) => self.fail(self.out_of_models(&last, error)),
             _ => {}
         }

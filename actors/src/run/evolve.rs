@@ -7,7 +7,7 @@ use reenact_events::{
     event::{Resolution, RunQueued, RunStatus, StepCall, StepRequested},
 };
 
-use super::state::{Asked, GivenUp, Origin, RunState, Step, StepState};
+use super::state::{Asked, GivenUp, Origin, Progress, RunState, Step, StepState};
 
 /// The run after its first event.
 #[must_use]
@@ -56,6 +56,16 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
         RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
         RunEvent::Failed(_) => run.progress.status = RunStatus::Error,
         RunEvent::Cancelled(_) => run.progress.status = RunStatus::Cancelled,
+        RunEvent::Requeued(_) => {
+            let (steps, turns) = (run.progress.steps, run.progress.turns);
+            run.progress = Progress {
+                status: RunStatus::Pending,
+                turn_at: None,
+                old_steps: steps,
+                old_turns: turns,
+                ..run.progress
+            };
+        }
     }
 }
 

@@ -82,6 +82,10 @@ fn result_of(step: &Step) -> (Text, Vec<reenact_events::MediaRef>) {
         StepState::Done(StepResult::Tool { content, media, .. }) => (content.clone(), media.clone()),
         StepState::Resolved(Resolution::Completed { value }) if !is_blank(value) => (value.clone(), Vec::new()),
         StepState::Resolved(Resolution::Completed { .. }) => (Text::inline(EMPTY_RESULT), Vec::new()),
+        // The run was queued again after it had been decided that it fails of this.
+        StepState::Resolved(Resolution::Fail) => {
+            (Text::inline("(it is not known whether this call happened)"), Vec::new())
+        }
         StepState::Resolved(_) => (Text::inline("(it was decided not to make this call)"), Vec::new()),
         StepState::Failed(error) => (Text::inline(&error.message), Vec::new()),
         _ => (Text::inline("(the call has no result)"), Vec::new()),

@@ -8,6 +8,6 @@ pub mod reenact;
 pub mod state;
 pub mod trim;
 
-pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost};
+pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost, not_requeued};
 pub use evolve::evolve;
 pub use state::{Asked, RunState, Step, StepState};

@@ -156,6 +156,7 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
         RunEvent::Failed(_) => failure(event).into_iter().chain([recover()]).collect(),
         RunEvent::Paused(_) | RunEvent::Completed(_) => vec![recover()],
         RunEvent::Continued(_) => vec![RunCommand::Begin],
+        RunEvent::Requeued(requeued) => vec![RunCommand::Requeue { by: requeued.by.clone() }],
         RunEvent::Queued(_) | RunEvent::Cancelled(_) => Vec::new(),
     }
 }

@@ -52,6 +52,12 @@ pub struct Progress {
     pub last_turn: Option<u32>,
     /// How many steps have no outcome yet.
     pub open: u32,
+    /// How many steps there were when it was last queued again: what ended it then does not count any more.
+    pub old_steps: u32,
+    /// How many of those ask the model.
+    pub old_turns: u32,
+    /// How often events had been lost in the partition when the run was accepted.
+    pub losses: u32,
     /// The log has lost events since, and perhaps some of this run: it may have done more than is known.
     pub history_lost: bool,
 }
@@ -151,6 +157,9 @@ impl RunState {
             turns: 0,
             last_turn: None,
             open: 0,
+            old_steps: 0,
+            old_turns: 0,
+            losses: 0,
             history_lost: false,
         };
         Self { origin: Arc::new(origin), progress, steps: Vec::new() }

@@ -68,6 +68,7 @@ fn evolve_run(session: &mut SessionState, event: &RunEvent) {
             session.runs = queued.run_index + 1;
             session.waiting += 1;
         }
+        RunEvent::Requeued(_) => session.waiting += 1,
         RunEvent::Started(started) => {
             session.waiting = session.waiting.saturating_sub(1);
             session.active.push(started.run_id.clone());

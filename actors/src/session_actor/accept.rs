@@ -140,9 +140,10 @@ impl SessionWork {
                 session::update(&session, &session_id, user.as_ref(), fields)
             }
             CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
-            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ContinueRun { .. } => {
-                Ok(Vec::new())
-            }
+            CommandBody::StartRun(_)
+            | CommandBody::CancelRun { .. }
+            | CommandBody::ContinueRun { .. }
+            | CommandBody::RequeueRun { .. } => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,

@@ -191,12 +191,19 @@ impl Hot {
         changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&state), next_seq, latest })
     }
 
-    /// With the claim that accepts a loss, each run that has not ended may have done more than is known.
-    fn take_losses(&mut self, losses: u32, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    /// How often a loss was accepted so far.
+    pub(super) fn losses(&mut self, store: &dyn StateStore) -> Result<u32, StoreError> {
         let known = match self.losses {
             Some(known) => known,
-            None => super::States::losses_in(changes.store)?,
+            None => super::States::losses_in(store)?,
         };
+        self.losses = Some(known);
+        Ok(known)
+    }
+
+    /// With the claim that accepts a loss, each run that has not ended may have done more than is known.
+    fn take_losses(&mut self, losses: u32, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+        let known = self.losses(changes.store)?;
         self.losses = Some(losses.max(known));
         if losses <= known {
             return Ok(());
@@ -222,7 +229,11 @@ impl Hot {
     ) -> Result<(), StoreError> {
         let id = event.run_id();
         let mut run = match event {
-            RunEvent::Queued(queued) => Arc::new(run::evolve::created(queued, at)),
+            RunEvent::Queued(queued) => {
+                let mut run = run::evolve::created(queued, at);
+                run.progress.losses = self.losses(changes.store)?;
+                Arc::new(run)
+            }
             _ => match self.run(id, changes.store)? {
                 Some(run) => run,
                 // The run's session was deleted.
@@ -230,7 +241,9 @@ impl Hot {
             },
         };
         self.runs.remove(id);
-        run::evolve(Arc::make_mut(&mut run), event, at);
+        if !matches!(event, RunEvent::Queued(_)) {
+            run::evolve(Arc::make_mut(&mut run), event, at);
+        }
         put_run(&run, event, self.session(session, changes.store)?, changes)?;
         for blob in blobs_of(event) {
             changes.puts.insert(keys::blob_of_session(&blob.sha256, session), Some(Vec::new()));
@@ -267,14 +280,17 @@ impl Hot {
     }
 }
 
-/// Stores what an event changed of a run. Nothing follows an end, so a run that is whole then stays so.
+/// Stores what an event changed of a run. Nothing follows an end but that it is queued again, so a run that is whole then stays so until then.
 fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
     let (session, index) = (&run.origin.session_id, run.origin.run_index);
     if let RunEvent::Queued(_) = event {
         changes.put(keys::place(run.id()), &StoredPlace::At(session.clone(), index))?;
         changes.put(keys::origin(session, index), &run.origin)?;
     }
-    if let RunEvent::Queued(_) | RunEvent::Continued(_) = event
+    if let RunEvent::Requeued(_) = event {
+        open_again(run, of, changes)?;
+    }
+    if let RunEvent::Queued(_) | RunEvent::Continued(_) | RunEvent::Requeued(_) = event
         && let Some(latest) = of.latest.take()
     {
         changes.puts.insert(latest.key(session), Some(latest.bytes));
@@ -305,12 +321,27 @@ fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut 
     Ok(())
 }
 
+/// Takes a run that had ended apart again.
+fn open_again(run: &RunState, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    let (session, index) = (&run.origin.session_id, run.origin.run_index);
+    of.latest.take_if(|latest| latest.index == index);
+    changes.delete(keys::stopped_of_session(session, index));
+    changes.put(keys::origin(session, index), &run.origin)?;
+    for (at, step) in (0..).zip(&run.steps) {
+        changes.put(keys::step(session, index, at), &**step)?;
+    }
+    Ok(())
+}
+
 /// Keeps which command it was. A start is known by its run, whose id follows from it; the session that it creates
 /// comes first.
 fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     let Some(cause) = fact.cause else { return };
     match fact.event {
-        Event::Session(_) | Event::Run(RunEvent::StepResolved(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_)) => {
+        Event::Session(_)
+        | Event::Run(
+            RunEvent::StepResolved(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_) | RunEvent::Requeued(_),
+        ) => {
             changes.puts.insert(keys::taken(cause), Some(Vec::new()));
         }
         Event::Run(RunEvent::Queued(queued)) if queued.run_index == 0 => changes.delete(keys::taken(cause)),

@@ -337,6 +337,15 @@ pub struct RunFailed {
     pub error_id: Option<Arc<str>>,
 }
 
+/// See [`RunEvent::Requeued`](super::RunEvent::Requeued).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequeued {
+    /// Which.
+    pub run_id: RunId,
+    /// By whom, if known.
+    pub by: Option<UserId>,
+}
+
 /// How far a cancelled run had come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     AgentId, CommandBody, Unreadable,
     fields::{
-        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, Requirement, StartRun,
+        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, Requirement, StartRun,
         UpdateSession,
     },
     invalid, named, object_of, take,
@@ -53,6 +53,14 @@ pub(super) fn body(
                 asked,
             }
         }
+        "RequeueRun" => {
+            let RequeueRun { run_id, session_id } = read(fields)?;
+            CommandBody::RequeueRun {
+                session_id: session_id.as_deref().map(session).transpose()?,
+                run_id: named("run_id", &run_id, RunId::parse)?,
+                asked,
+            }
+        }
         "CreateSession" => {
             let CreateSession { session_id, agent_id, name, state, metadata } = read(fields)?;
             CommandBody::CreateSession {
@@ -93,6 +101,10 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let requirements = decisions.iter().map(requirement).collect();
             let (run_id, session_id) = (run_id.to_string(), id(session_id));
             ("ContinueRun", handed_round(object_of(&ContinueRun { run_id, session_id, requirements }), *asked))
+        }
+        CommandBody::RequeueRun { session_id, run_id, asked } => {
+            let (run_id, session_id) = (run_id.to_string(), id(session_id));
+            ("RequeueRun", handed_round(object_of(&RequeueRun { run_id, session_id }), *asked))
         }
         CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
             let fields = CreateSession {

@@ -87,6 +87,17 @@ pub(super) struct CancelRun {
     pub(super) reason: Option<String>,
 }
 
+/// Lets a run that has failed or was stopped wait for its turn once more, to go on from its last completed step.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RequeueRun {
+    /// Which run.
+    pub(super) run_id: String,
+    /// Its session; without it the command is handed round until somebody knows the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+}
+
 /// Decides about the tool calls that a paused run waits for.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

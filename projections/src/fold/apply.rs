@@ -94,6 +94,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
             }
             status => Ok(status),
         }),
+        RunEvent::Requeued(_) => open_again(rows, event.run_id(), at),
         _ if event.is_end() => end(rows, event, at),
         _ => Ok(()),
     }
@@ -161,6 +162,16 @@ fn change_status(
     rows.put_run(row)
 }
 
+/// The row as it was when the run was accepted: what it ended with is not so any more.
+fn open_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), ViewError> {
+    let Some(mut row) = rows.run(run)? else { return Ok(()) };
+    let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
+    let mut run_data = view.short_output();
+    run_data.insert("user_id".to_owned(), json!(row.user_id));
+    (row.status, row.run_data, row.updated_at) = (view.status, Value::Object(run_data), Some(at.seconds()));
+    rows.put_run(row)
+}
+
 impl RunRow {
     /// Puts in all that the run's events tell.
     pub fn complete(&mut self, view: &RunView, spec: Option<&AgentSpec>) {
@@ -182,7 +193,7 @@ fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewE
         if let (Some(state), Value::Object(data)) = (session.state(), &mut row.run_data) {
             data.insert("session_state".to_owned(), state.clone());
         }
-        session.run_ended(ModelUsage::of(&view).total(), at);
+        session.run_ended(ModelUsage::of(&view).total().since(view.counted), at);
         rows.put_session(session)?;
     }
     rows.put_run(row)

@@ -11,6 +11,7 @@ use reenact_events::{
     upcast,
 };
 
+use super::usage::{ModelUsage, Tokens};
 use crate::{ViewError, query::RunEventRow};
 
 /// What the model reads where a person decided that a step is left out.
@@ -78,6 +79,8 @@ pub struct RunView {
     pub steps: BTreeMap<u32, StepView>,
     /// How it ended.
     pub end: Option<End>,
+    /// What it had cost when it was last queued again: its session has that already.
+    pub counted: Tokens,
 }
 
 impl RunView {
@@ -93,6 +96,7 @@ impl RunView {
             pause: None,
             steps: BTreeMap::new(),
             end: None,
+            counted: Tokens::default(),
         }
     }
 
@@ -133,6 +137,10 @@ impl RunView {
             RunEvent::Completed(end) => self.end(at, End::Completed(end.clone())),
             RunEvent::Failed(end) => self.end(at, End::Failed(end.clone())),
             RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
+            RunEvent::Requeued(_) => {
+                self.counted = ModelUsage::of(self).total();
+                (self.ended, self.end) = (None, None);
+            }
         }
     }
 
@@ -222,7 +230,7 @@ fn tool_result(content: Text, error: bool) -> StepResult {
 #[must_use]
 pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
     match event {
-        RunEvent::Queued(_) => RunStatus::Pending,
+        RunEvent::Queued(_) | RunEvent::Requeued(_) => RunStatus::Pending,
         RunEvent::Started(_) | RunEvent::Continued(_) => RunStatus::Running,
         RunEvent::Paused(_) => RunStatus::Paused,
         RunEvent::Completed(_) => RunStatus::Completed,

@@ -36,17 +36,17 @@ impl Draft<'_> {
         let mut all = true;
         for name in names {
             match self.said_by(&name, from) {
-                Some(StepState::Done(StepResult::Guardrail { blocked: None })) => continue,
-                Some(StepState::Done(StepResult::Guardrail { blocked: Some(blocked) })) => {
+                Some((_, StepState::Done(StepResult::Guardrail { blocked: None }))) => continue,
+                Some((at, StepState::Done(StepResult::Guardrail { blocked: Some(blocked) }))) if !self.is_old(at) => {
                     self.block(on, blocked);
                     return false;
                 }
-                Some(StepState::Failed(error)) => {
+                Some((at, StepState::Failed(error))) if !self.is_old(at) => {
                     self.fail(unanswered(&name, &error));
                     return false;
                 }
-                Some(_) => {}
-                None => {
+                Some((_, state)) if !state.is_settled() => {}
+                _ => {
                     let call = StepCall::Guardrail { name, on };
                     self.request(self.run.progress.steps, 1, call, Asked::default());
                 }
@@ -56,9 +56,11 @@ impl Draft<'_> {
         all
     }
 
-    fn said_by(&self, name: &str, from: u32) -> Option<StepState> {
-        let is_it = |step: &&Arc<Step>| matches!(&step.call, StepCall::Guardrail { name: of, .. } if **of == *name);
-        self.run.steps.iter().skip(from as usize).rev().find(is_it).map(|step| step.state.clone())
+    /// What a guardrail said last from a step on, with the place of that.
+    fn said_by(&self, name: &str, from: u32) -> Option<(u32, StepState)> {
+        let is_it = |step: &Arc<Step>| matches!(&step.call, StepCall::Guardrail { name: of, .. } if **of == *name);
+        let said = (0..).zip(&self.run.steps).skip(from as usize).filter(|(_, step)| is_it(step)).last();
+        said.map(|(at, step)| (at, step.state.clone()))
     }
 
     pub(super) fn guarded(

@@ -26,7 +26,7 @@ impl Draft<'_> {
             let json = self.run.output_schema(&self.context.agent).is_some();
             return self.push(RunCompleted { run_id: self.run_id(), content, json });
         };
-        let unfit = self.run.steps.iter().filter(|step| step.unfit.is_some()).count();
+        let unfit = self.new_steps().filter(|step| step.unfit.is_some()).count();
         if unfit <= REPAIRS_MAX { self.request_model() } else { self.fail(misses_schema(reason)) }
     }
 }

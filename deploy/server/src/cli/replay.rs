@@ -174,6 +174,7 @@ fn told(command: &RunCommand) -> String {
         RunCommand::Recover { .. } => "its actor began again".to_owned(),
         RunCommand::Cancel { .. } => "it was cancelled".to_owned(),
         RunCommand::Resolve { decisions, .. } => format!("{} steps in doubt were decided", decisions.len()),
+        RunCommand::Requeue { .. } => "it was queued again".to_owned(),
         RunCommand::Fail(failure) => format!("it could not go on: {}", failure.kind),
     }
 }

@@ -148,6 +148,9 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
+            SubmitError::Refused(Refusal::NotRequeued(_)) => {
+                Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")
+            }
             SubmitError::Refused(Refusal::OutputSchema(_)) => {
                 Self::malformed(Fault::new("body", "output_schema", "json_schema", text))
             }

@@ -54,6 +54,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(queue::stats))
         .routes(routes!(queue::list))
         .routes(routes!(queue::one))
+        .routes(routes!(queue::requeue))
         .routes(routes!(list::one))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
         .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))

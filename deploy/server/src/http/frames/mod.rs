@@ -25,6 +25,7 @@
 //! | `step.completed`, guardrail | `PreHookCompleted` or `PostHookCompleted`, unless it blocks |
 //! | `completed` | `RunContentCompleted` at `E - 1`, `RunCompleted` |
 //! | `failed`, `cancelled` | `RunError`, `RunCancelled` |
+//! | `requeued` | nothing; the run is PENDING, and `RunStarted` follows when its turn comes |
 //!
 //! `attempt_restarted {run_id, step, attempt}` means: the words of this step so far are void, those that
 //! follow replace them.
@@ -161,6 +162,10 @@ impl Frames {
     fn event(&mut self, index: u64, at: Timestamp, event: &RunEvent) -> Vec<WireFrame> {
         match event {
             RunEvent::Queued(_) | RunEvent::CancelRequested(_) => Vec::new(),
+            RunEvent::Requeued(_) => {
+                self.status = RunStatus::Pending;
+                Vec::new()
+            }
             RunEvent::Started(_) => {
                 self.status = RunStatus::Running;
                 self.started_at = Some(at);
