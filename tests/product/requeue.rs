@@ -153,3 +153,27 @@ async fn only_a_run_that_failed_or_was_cancelled_is_queued_again() {
     assert_eq!(world.product.settled(&run).await["content"], "ok");
     world.product.post(&path(&run), &[]).await.expect(400);
 }
+
+#[tokio::test]
+async fn continuing_a_run_that_failed_queues_it_again_and_shows_what_follows() {
+    let world = World::with("").await;
+    let run = world.failed_run().await;
+    let path = format!("/agents/a/runs/{run}/continue");
+    let stream = world.product.post(&path, &[("session_id", "s"), ("stream", "true")]).await.expect(200);
+    let names = stream.event_names();
+    assert_eq!(
+        (names.first().map(String::as_str), names.last().map(String::as_str)),
+        (Some("RunStarted"), Some("RunCompleted"))
+    );
+    world.product.post(&path, &[("session_id", "s")]).await.expect(409);
+    let run = world.failed_run().await;
+    let path = format!("/agents/a/runs/{run}/continue");
+    for (field, value) in [("fork", "true"), ("regenerate", "true"), ("input", "more"), ("continue_from", "last_user")]
+    {
+        let refused = world.product.post(&path, &[("session_id", "s"), (field, value)]).await.expect(422).json();
+        assert_eq!(refused["detail"][0]["loc"], json!(["body", field]), "{refused}");
+    }
+    let fields = [("session_id", "s"), ("stream", "false"), ("tools", ""), ("continue_from", "end")];
+    let done = world.product.post(&path, &fields).await.expect(200).json();
+    assert_eq!((&done["content"], world.ledger.calls().len()), (&json!("ok"), 2), "{done:#}");
+}

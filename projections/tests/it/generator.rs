@@ -7,7 +7,7 @@ use reenact_events::{
     BlobRef, MediaKind, MediaRef, Text,
     event::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
-        SessionDeleted, SessionUpdated, StepFailed, StepInDoubt, StepResolved,
+        RunRequeued, SessionDeleted, SessionUpdated, StepFailed, StepInDoubt, StepResolved,
     },
 };
 use serde_json::json;
@@ -178,8 +178,12 @@ impl World {
             }
             (true, false, 3) => {
                 let error = Failure { kind: "timeout".into(), message: self.text().into(), status: Some(504) };
-                self.history.push(&at, RunFailed { run_id, error, error_id: None });
-                return true;
+                self.history.push(&at, RunFailed { run_id: run_id.clone(), error, error_id: None });
+                if self.random.random_bool(0.5) {
+                    return true;
+                }
+                self.history.push(&at, RunRequeued { run_id, by: None });
+                open.started = false;
             }
             (true, false, 4..=7) => self.model(open),
             (true, false, _) => self.tool(open),

@@ -41,11 +41,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use reenact_actors::live::{Frame, FrameBody, index_of};
 use reenact_events::{
-    AgentId, RunEvent, RunId, SessionId, Text, Timestamp,
+    AgentId, RawJson, RunEvent, RunId, SessionId, Text, Timestamp,
     agent::Guarded,
     event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResolved, StepResult},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use frame::{Fill, WireFrame};
 use tools::Tools;
@@ -92,6 +92,7 @@ pub struct Frames {
     tools: Tools,
     guardrails: BTreeMap<u32, (Arc<str>, Guarded)>,
     totals: Totals,
+    metadata: Option<Value>,
 }
 
 impl Frames {
@@ -109,6 +110,7 @@ impl Frames {
             tools: Tools::default(),
             guardrails: BTreeMap::new(),
             totals: Totals::default(),
+            metadata: None,
         }
     }
 
@@ -130,9 +132,9 @@ impl Frames {
         self.last
     }
 
-    /// Takes a paused run for one that goes on: a decision was made, its events are on their way.
+    /// Takes a run that is paused or has failed for one that goes on: its events are on their way.
     pub fn go_on(&mut self) {
-        if self.status == RunStatus::Paused {
+        if matches!(self.status, RunStatus::Paused | RunStatus::Error) {
             self.status = RunStatus::Running;
         }
     }
@@ -161,7 +163,11 @@ impl Frames {
 
     fn event(&mut self, index: u64, at: Timestamp, event: &RunEvent) -> Vec<WireFrame> {
         match event {
-            RunEvent::Queued(_) | RunEvent::CancelRequested(_) => Vec::new(),
+            RunEvent::Queued(queued) => {
+                self.metadata = queued.metadata.as_ref().map(RawJson::value);
+                Vec::new()
+            }
+            RunEvent::CancelRequested(_) => Vec::new(),
             RunEvent::Requeued(_) => {
                 self.status = RunStatus::Pending;
                 Vec::new()
@@ -201,6 +207,10 @@ impl Frames {
                 let frame = self.frame(index, at, "RunCompleted").with("content_type", json!(kind));
                 let metrics = self.totals.metrics(self.started_at.map(|start| at.ms_since(start)));
                 let frame = frame.with("metrics", metrics).text("/content", &completed.content, fill);
+                let frame = match &self.metadata {
+                    Some(metadata) => frame.with("metadata", metadata.clone()),
+                    None => frame,
+                };
                 vec![self.frame(index - 1, at, "RunContentCompleted"), frame]
             }
             RunEvent::Failed(failed) => {

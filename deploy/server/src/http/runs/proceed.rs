@@ -1,5 +1,5 @@
 //! `POST /agents/{agent_id}/runs/{run_id}/continue`: decides about the calls that a paused run is in doubt
-//! of. In this version this is the only reason for which a run pauses.
+//! of. In this version this is the only reason for which a run pauses. A run that failed goes on, see [`again`].
 //!
 //! | a call of the form's `tools` | decision |
 //! |---|---|
@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{find, identity, read};
+use super::{again, find, identity, read};
 use crate::http::{
     error::{ApiError, ErrorBody},
     feed::Feed,
@@ -39,8 +39,9 @@ use crate::http::{
 /// The form that lets a paused run go on.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ContinueForm {
-    /// A JSON list of the tool calls from `RunPaused`, each with `result`, or `confirmed` true or false.
-    pub tools: String,
+    /// A JSON list of the tool calls from `RunPaused`, each with `result`, or `confirmed` true or false; nothing for a
+    /// run that failed, which goes on from its last completed step.
+    pub tools: Option<String>,
     /// The run's session; a run of another one is not found.
     pub session_id: Option<String>,
     /// Who decides.
@@ -75,11 +76,16 @@ pub async fn proceed(
 ) -> Result<Response, ApiError> {
     let fields = &form.fields;
     let caller = caller(fields)?;
+    again::refuse_what_is_not_here(fields)?;
     let session = fields.id("session_id", SessionId::parse)?;
     let (stream, background) = (fields.truth("stream", true)?, fields.truth("background", false)?);
     services.caught_up(None).await?;
     let (agent, run_id) = (path.get("agent_id", AgentId::parse)?, path.get("run_id", RunId::parse)?);
     let found = find(&app, &services, &caller.scope, &agent, &run_id, session.as_ref()).await?;
+    let decides = fields.text("tools").is_some_and(|tools| !matches!(tools, "" | "[]"));
+    if found.row.status == RunStatus::Error && !decides {
+        return again::go_on(app, services, caller, found, (stream, background)).await;
+    }
     if found.row.status != RunStatus::Paused {
         return Err(not_waiting(found.row.status));
     }
@@ -113,8 +119,9 @@ pub async fn proceed(
 fn not_waiting(status: RunStatus) -> ApiError {
     let status = status.as_str();
     let text = format!(
-        "the run is {status}: in this version only a PAUSED run can be continued, by deciding about the tool calls \
-         that it is in doubt of; to go on with the conversation, start another run in the session"
+        "the run is {status}: in this version a PAUSED run can be continued, by deciding about the tool calls that it \
+         is in doubt of, and one that ended with ERROR, without `tools`; to go on with the conversation, start another \
+         run in the session"
     );
     ApiError::conflict(text).named("not_paused")
 }
