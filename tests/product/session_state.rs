@@ -67,6 +67,22 @@ async fn a_caller_of_an_existing_session_sets_keys_and_an_update_replaces_the_wh
     }
 }
 
+// The program is waited for here, and asks the model that is served here.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_gives_state_metadata_and_schema() {
+    let world = World::with("").await;
+    world.model.push(Reply::text(r#"{"n": 1}"#));
+    std::fs::write(world.product.data().join("n.json"), r#"{"type": "object"}"#).expect("the folder is writable");
+    let schema = world.product.data().join("n.json").display().to_string();
+    let arguments = ["run", "a", "go", "--session", "s", "--no-stream", "--session-state", r#"{"a": 1}"#, "--metadata"];
+    let told = world.product.run(&[&arguments[..], &[r#"{"source": "cli"}"#, "--output-schema", &schema]].concat());
+    assert!(told.status.success(), "{told:?}");
+    assert_eq!(serde_json::from_slice::<Value>(&told.stdout).expect("is JSON"), json!({"n": 1}));
+    assert_eq!(state_of(&world, "s").await, json!({"a": 1}));
+    let runs = world.product.get("/sessions/s/runs").await.expect(200).json();
+    assert_eq!((&runs[0]["metadata"], &runs[0]["session_state"]), (&json!({"source": "cli"}), &json!({"a": 1})));
+}
+
 #[tokio::test]
 async fn an_http_tool_changes_keys_by_the_type_of_its_answer_alone() {
     let world = World::with("").await;

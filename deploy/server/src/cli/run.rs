@@ -37,6 +37,12 @@ pub(super) struct Run {
     /// Do not wait: print the run's id and leave it at work.
     #[arg(long, conflicts_with = "no_stream")]
     background: bool,
+    /// A JSON object that is kept with the run for your own use.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// A JSON object: keys that the session's state has from this run on.
+    #[arg(long, value_name = "JSON")]
+    session_state: Option<String>,
     /// The answer must be JSON that fits the JSON Schema in this file.
     #[arg(long, value_name = "FILE")]
     output_schema: Option<PathBuf>,
@@ -87,6 +93,8 @@ impl Run {
             let schema = fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
             form.push(("output_schema", schema));
         }
+        form.extend(self.metadata.clone().map(|metadata| ("metadata", metadata)));
+        form.extend(self.session_state.clone().map(|state| ("session_state", state)));
         form.extend(self.session.clone().map(|session| ("session_id", session)));
         form.extend(user.map(|user| ("user_id", user.to_owned())));
         Ok(form)
