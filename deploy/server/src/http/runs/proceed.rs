@@ -1,5 +1,5 @@
 //! `POST /agents/{agent_id}/runs/{run_id}/continue`: decides about the calls that a paused run is in doubt
-//! of. In this version this is the only reason for which a run pauses. A run that failed goes on, see [`again`].
+//! of. In this version this is the only reason for which a run pauses. A run that failed goes on, see `again`.
 //!
 //! | a call of the form's `tools` | decision |
 //! |---|---|
