@@ -103,7 +103,11 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
         SubmitError::Refused(Refusal::SessionExists(session) | Refusal::SessionBusy(session)) => {
             answer.session_id = Some(session.clone())
         }
-        SubmitError::Refused(Refusal::StepNotInDoubt { run, .. }) => answer.run_id = Some(run.clone()),
+        SubmitError::Refused(
+            Refusal::StepNotInDoubt { run, .. }
+            | Refusal::DecisionUnfit { run, .. }
+            | Refusal::DecisionLate { run, .. },
+        ) => answer.run_id = Some(run.clone()),
         SubmitError::Refused(
             Refusal::TooLarge(reason) | Refusal::OutputSchema(reason) | Refusal::NotRequeued(reason),
         ) => answer.reason = Some(reason.clone()),
@@ -112,7 +116,9 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             answer.reason = Some(reason.clone());
             answer.retry_after_s = Some(RETRY_AFTER_S);
         }
-        SubmitError::Refused(Refusal::SessionNotFound | Refusal::RunNotFound | Refusal::AgentNotFound) => {}
+        SubmitError::Refused(
+            Refusal::SessionNotFound | Refusal::RunNotFound | Refusal::AgentNotFound | Refusal::KeyUsed,
+        ) => {}
     }
     answer
 }
@@ -129,9 +135,12 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::SessionExists(_)) => "session_exists",
         SubmitError::Refused(Refusal::SessionBusy(_)) => "session_busy",
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
+        SubmitError::Refused(Refusal::DecisionUnfit { .. }) => "decision_unfit",
+        SubmitError::Refused(Refusal::DecisionLate { .. }) => "decision_late",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
         SubmitError::Refused(Refusal::OutputSchema(_)) => "output_schema",
         SubmitError::Refused(Refusal::NotRequeued(_)) => "not_requeued",
+        SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
         SubmitError::QueueFull { .. } => "queue_full",
         SubmitError::Unavailable { .. } => "unavailable",
@@ -150,7 +159,8 @@ pub fn outcome(answer: &Answer) -> Result<Accepted, SubmitError> {
     let (Some(session_id), Some((partition, offset))) = (answer.session_id.clone(), place) else {
         return Err(incomprehensible("it names no session or no position"));
     };
-    Ok(Accepted { session_id, run_id: answer.run_id.clone(), partition, offset, status: answer.status })
+    let duplicate = answer.outcome == Outcome::Duplicate;
+    Ok(Accepted { session_id, run_id: answer.run_id.clone(), partition, offset, status: answer.status, duplicate })
 }
 
 fn error(answer: &Answer) -> SubmitError {
@@ -164,6 +174,11 @@ fn error(answer: &Answer) -> SubmitError {
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
         Some("output_schema") => Some(Refusal::OutputSchema(reason.clone())),
+        Some("key_used") => Some(Refusal::KeyUsed),
+        Some("decision_unfit") => {
+            answer.run_id.clone().map(|run| Refusal::DecisionUnfit { run, reason: reason.clone() })
+        }
+        Some("decision_late") => answer.run_id.clone().map(|run| Refusal::DecisionLate { run, reason: reason.clone() }),
         Some("too_large") => Some(Refusal::TooLarge(reason.clone())),
         Some("queue_full") => return queue_full(&reason, answer.retry_after_s.unwrap_or(1)),
         Some("unavailable") => return SubmitError::Unavailable { reason },
@@ -174,7 +189,7 @@ fn error(answer: &Answer) -> SubmitError {
 
 /// The call's id is only in the text.
 fn not_in_doubt(run: RunId, reason: &str) -> Refusal {
-    let end = format!("` of run `{run}` is not in doubt");
+    let end = format!("` of run `{run}` waits for no decision");
     let call = reason.strip_prefix("tool call `").and_then(|rest| rest.strip_suffix(&end));
     Refusal::StepNotInDoubt { run, tool_call_id: call.unwrap_or_default().into() }
 }
@@ -222,6 +237,7 @@ mod tests {
                 partition: PartitionId(2),
                 offset: Offset(8),
                 status: Some(run.1),
+                duplicate,
             };
             assert_eq!(outcome(&answer), Ok(expected));
         }
@@ -233,11 +249,14 @@ mod tests {
             Refusal::SessionNotFound,
             Refusal::RunNotFound,
             Refusal::AgentNotFound,
+            Refusal::KeyUsed,
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
             Refusal::NotRequeued("run `r` is COMPLETED".into()),
             Refusal::OutputSchema("the schema is invalid at `/type`".into()),
+            Refusal::unfit(&RunId::trusted("r"), "c", "it waits for a confirmation"),
+            Refusal::late(&RunId::trusted("r"), "c"),
             Refusal::TooLarge("the event has 9 bytes".into()),
         ];
         let others = [

@@ -17,6 +17,8 @@ pub struct Accepted {
     pub offset: Offset,
     /// The run's status after the command, if it is about a run.
     pub status: Option<RunStatus>,
+    /// It had taken effect before.
+    pub duplicate: bool,
 }
 
 /// A rule said no. Nothing was changed.
@@ -37,7 +39,7 @@ pub enum Refusal {
     )]
     SessionBusy(SessionId),
     /// The run is not waiting for a decision about that tool call.
-    #[error("tool call `{tool_call_id}` of run `{run}` is not in doubt")]
+    #[error("tool call `{tool_call_id}` of run `{run}` waits for no decision")]
     StepNotInDoubt {
         /// Which run.
         run: RunId,
@@ -47,12 +49,31 @@ pub enum Refusal {
     /// The run is not one that can be queued again.
     #[error("{0}")]
     NotRequeued(Arc<str>),
+    /// The decision is not one that the call can do with.
+    #[error("{reason}")]
+    DecisionUnfit {
+        /// About which run.
+        run: RunId,
+        /// Which call, what is wrong, and what to say instead.
+        reason: Arc<str>,
+    },
+    /// The time for a decision about the call is over.
+    #[error("{reason}")]
+    DecisionLate {
+        /// About which run.
+        run: RunId,
+        /// Which call.
+        reason: Arc<str>,
+    },
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
     AgentNotFound,
     /// The JSON Schema for the answer cannot be used.
     #[error("`output_schema` cannot be used: {0}")]
     OutputSchema(Arc<str>),
+    /// The idempotency key stands for another request.
+    #[error("this `Idempotency-Key` was used for another request")]
+    KeyUsed,
     /// An event that the command makes would be too large for the log.
     #[error("the request is too large for one event: {0}")]
     TooLarge(Arc<str>),
@@ -64,6 +85,20 @@ impl Refusal {
     pub(crate) fn not_in_doubt(run: &RunId, decisions: &[Decision]) -> Self {
         let tool_call_id = decisions.first().map_or_else(|| "".into(), |decision| decision.tool_call_id.clone());
         Self::StepNotInDoubt { run: run.clone(), tool_call_id }
+    }
+
+    /// The call waits for another kind of decision, or for more.
+    #[must_use]
+    pub(crate) fn unfit(run: &RunId, tool_call_id: &str, why: &str) -> Self {
+        let reason = format!("the decision about tool call `{tool_call_id}` of run `{run}` cannot be used: {why}");
+        Self::DecisionUnfit { run: run.clone(), reason: reason.into() }
+    }
+
+    /// Nobody is waited for any more.
+    #[must_use]
+    pub(crate) fn late(run: &RunId, tool_call_id: &str) -> Self {
+        let reason = format!("the time for a decision about tool call `{tool_call_id}` of run `{run}` is over");
+        Self::DecisionLate { run: run.clone(), reason: reason.into() }
     }
 }
 

@@ -149,7 +149,7 @@ async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<Turn, 
         return Err(final_failure("model_refused", format!("agent `{}` has no model {place}", job.agent.id)));
     };
     let output_schema = job.run.output_schema(&job.agent).cloned();
-    let call = ModelCall { agent: job.agent.clone(), model, messages, output_schema, context: job.context() };
+    let call = ModelCall { agent: job.agent.for_model(), model, messages, output_schema, context: job.context() };
     let words = job
         .words
         .clone()
@@ -196,7 +196,8 @@ async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
     let mut tool_calls = Vec::with_capacity(reply.tool_calls.len());
     let mut room = ARGUMENTS_INLINE_BYTES_MAX;
     for call in &reply.tool_calls {
-        let checked = job.agent.tool(&call.name).map(|tool| tools.steps.check_arguments(tool, &call.arguments));
+        let checked =
+            job.agent.tool(&call.name).map(|tool| tools.steps.check_arguments(&tool.for_model(), &call.arguments));
         let refusal = checked.and_then(Result::err).map(Into::into);
         tool_calls.push(ToolCallRequest {
             id: call.id.as_str().into(),

@@ -6,6 +6,7 @@
 //! not. Runs are found by session and index. Their ids are in no order, so all that stands under one is the place.
 
 use reenact_events::{CommandId, RunId, SessionId, StreamKey};
+use uuid::Uuid;
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
 /// another shape is discarded and folded again.
@@ -14,14 +15,15 @@ pub const SHAPES: &[&str] = &[
     "session:4",
     "place:1",
     "origin:2",
-    "open:4",
-    "step:4",
-    "end:7",
+    "open:5",
+    "step:5",
+    "end:8",
     "agent:json:1",
     "indexes:4",
     "taken:1",
     "losses:1",
     "values:json:1",
+    "key:1",
 ];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
@@ -88,6 +90,14 @@ pub fn steps(session: &SessionId, index: u64) -> Vec<u8> {
 #[must_use]
 pub fn taken(command: &CommandId) -> Vec<u8> {
     key(b'q', &[command.as_str()])
+}
+
+/// The request that an idempotency key stands for.
+#[must_use]
+pub fn used_key(id: Uuid) -> Vec<u8> {
+    let mut key = vec![b'k'];
+    key.extend_from_slice(id.as_bytes());
+    key
 }
 
 /// How often a loss of events was accepted in the partition.

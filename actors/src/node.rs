@@ -63,7 +63,9 @@ impl NodeHandle {
         };
         let command = self.with_session(command);
         let number = command.stream().map(|stream| stream.partition_of(self.shared.tools.log.partitions()));
-        let actor = number.and_then(|number| self.shared.partition(number));
+        // What a key decides is sent on to a session's partition, and answered from there.
+        let is_keyed = command.key.is_some();
+        let actor = number.filter(|_| !is_keyed).and_then(|number| self.shared.partition(number));
         let shared_log = self.shared.tools.log.is_shared();
         if let Some(actor) = actor {
             // Without an answer the partition may be on its way to another node, which is asked then.
@@ -78,7 +80,7 @@ impl NodeHandle {
         match number {
             // Nothing is put into the log that somebody else would decide after the caller was told that it failed.
             Some(number) if let Some(refusal) = self.shared.refusal(number) => Err(unavailable(&refusal)),
-            _ if shared_log => self.gateway.ask(command, ANSWER_WAIT).await,
+            _ if shared_log || is_keyed => self.gateway.ask(command, ANSWER_WAIT).await,
             Some(number) => Err(unavailable(&self.why(number))),
             None if self.shared.readiness().is_ready() => Err(Refusal::RunNotFound.into()),
             None => Err(unavailable(&self.shared.readiness().reasons.join("; "))),

@@ -4,6 +4,8 @@
 //! this actor, and report the attempt they belong to. A panic here or in an effect ends the actor; its
 //! session restarts it from state.
 
+mod expiry;
+mod filled;
 mod slot;
 mod timeout;
 
@@ -92,6 +94,8 @@ pub struct RunWork {
     /// The wait for an owner that was replaced: whatever else happens meanwhile, it ends with a recovery.
     recovery: Option<Running>,
     timeout: Option<Running>,
+    /// The wait for the first held call that expires, and when that is.
+    expiry: Option<(Timestamp, Running)>,
     /// Steps whose wait is over, while the run has no slot.
     due: Vec<u32>,
     handled: u64,
@@ -127,6 +131,7 @@ impl Actor for RunActor {
             effects: BTreeMap::new(),
             recovery: None,
             timeout: None,
+            expiry: None,
             due: Vec::new(),
             handled: 0,
         };
@@ -154,6 +159,7 @@ impl Actor for RunActor {
             }
             RunMessage::Do(RunCommand::Begin) => work.begin().await?,
             RunMessage::Do(RunCommand::RetryDue { step }) => work.retry_due(step).await?,
+            RunMessage::Do(RunCommand::Expire) => work.expire().await?,
             RunMessage::Do(command) => work.act(command).await?,
             RunMessage::Panicked(what) => return Err(what.into()),
         }
@@ -179,6 +185,7 @@ impl RunWork {
             Entry::Failing(failure) => Some((RunCommand::Fail(failure), 0)),
         };
         self.set_timeout();
+        self.set_expiry();
         match first {
             Some((command, 0)) => self.myself.cast(RunMessage::Do(command)).map_err(|error| error.to_string().into()),
             Some((command, wait_ms)) => {
@@ -253,6 +260,13 @@ impl RunWork {
         consumed: Option<Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let command = self.with_partial_answer(command).await;
+        let command = match self.with_arguments(command).await {
+            Ok(command) => command,
+            Err(SubmitError::Refused(refusal)) => {
+                return self.refuse(refusal.into(), self.partition.shared.now(), consumed).await;
+            }
+            Err(error) => return Ok(Err(error)),
+        };
         let context = Context { now: self.partition.shared.now(), agent: self.agent.clone() };
         let events = match decide(&self.run, command, &context) {
             Ok(events) => events,
@@ -298,6 +312,7 @@ impl RunWork {
             partition: self.partition.lease.partition,
             offset: receipt.offset,
             status: Some(self.run.told_status()),
+            duplicate: false,
         }
     }
 
@@ -378,6 +393,7 @@ impl RunWork {
             self.timeout = None;
         }
         self.set_timeout();
+        self.set_expiry();
         if self.run.may_continue() {
             self.ask_for_a_slot()?;
         }

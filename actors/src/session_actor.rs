@@ -173,7 +173,7 @@ impl SessionWork {
             return Ok(());
         }
         let Submission { command, consumed, reply } = submission;
-        let Command { id, user_id, body, reply_to } = command;
+        let Command { id, user_id, body, reply_to, key: _ } = command;
         if !matches!(body, CommandBody::StartRun(_)) && self.partition().states.was_taken(&id)? {
             let run = self.run_of(&body, user_id.as_ref())?;
             let answer = self.repeat(run, true, consumed.as_ref()).await?;
@@ -194,9 +194,10 @@ impl SessionWork {
                 let what = RunCommand::Cancel { reason, partial: None };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
-            CommandBody::ContinueRun { run_id, decisions, .. } => {
+            CommandBody::ContinueRun { run_id, decisions, decided_by, .. } => {
                 let has_slot = self.try_continue(&run_id)?;
-                let what = RunCommand::Resolve { decisions, by: user_id.clone(), has_slot };
+                let by = decided_by.or_else(|| user_id.clone());
+                let what = RunCommand::Resolve { decisions, by, has_slot };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
             }
             CommandBody::RequeueRun { run_id, .. } => {
@@ -205,7 +206,12 @@ impl SessionWork {
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
-                self.delete(Submission { command: Command { id, user_id, reply_to, body }, consumed, reply }).await
+                self.delete(Submission {
+                    command: Command { reply_to, ..Command::new(id, user_id, body) },
+                    consumed,
+                    reply,
+                })
+                .await
             }
             body => {
                 let answer = self.change(&id, user_id, body, consumed.as_ref()).await?;
@@ -273,7 +279,7 @@ impl SessionWork {
         let told = || Told { duplicate, session_id: self.id().clone(), run: run.clone() };
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(None, None, settles, Vec::new()).await {
-            Ok(receipt) => Ok(Ok(self.accepted(receipt, run))),
+            Ok(receipt) => Ok(Ok(Accepted { duplicate, ..self.accepted(receipt, run) })),
             Err(error) => Ok(Err(error.told()?)),
         }
     }
@@ -286,6 +292,7 @@ impl SessionWork {
             partition: self.partition().lease.partition,
             offset: receipt.offset,
             status,
+            duplicate: false,
         }
     }
 

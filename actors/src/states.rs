@@ -16,12 +16,17 @@ use reenact_events::{
     CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus, session_state::SessionValues,
 };
 use reenact_snapshots::{Position, StateStore, StoreError, codec};
+use uuid::Uuid;
 
-use crate::{keys, run::RunState, session::SessionState};
+use crate::{
+    keys,
+    run::{Origin, RunState},
+    session::SessionState,
+};
 
 pub use fold::Fact;
 use fold::{Changes, Hot};
-pub use stored::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession};
+pub use stored::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession};
 use stored::{read, read_ended};
 
 /// Entries that one scan reads at most.
@@ -109,6 +114,28 @@ impl States {
     /// When the store cannot be used.
     pub fn losses(&self) -> Result<u32, StoreError> {
         self.hot().losses(&*self.store)
+    }
+
+    /// What the runs that have not ended were accepted with.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn open_origins(&self) -> Result<Vec<Arc<Origin>>, StoreError> {
+        let mut origins = Vec::new();
+        for session in self.open_sessions()?.keys() {
+            for id in self.open_runs(session)? {
+                origins.extend(self.run(&id)?.map(|run| run.origin.clone()));
+            }
+        }
+        Ok(origins)
+    }
+
+    /// The request that an idempotency key stands for, if it was used.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn used_key(&self, key: Uuid) -> Result<Option<StoredKey>, StoreError> {
+        self.read(&keys::used_key(key))
     }
 
     /// How often a loss of events was accepted, as far as a store has seen.

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use reenact_actors::states::{Fact, States};
 use reenact_events::{
-    AgentId, ChainHash, Event, LogId, Offset, PartitionId, RunId, SessionId, StreamKey, Term, Text, Timestamp,
-    event::{RunCompleted, RunContinued, RunPaused, RunQueued, RunStarted, SessionDeleted},
+    AgentId, BlobRef, ChainHash, Event, LogId, Offset, PartitionId, RunId, SessionId, StreamKey, Term, Text, Timestamp,
+    event::{
+        Resolution, RunCompleted, RunContinued, RunPaused, RunQueued, RunStarted, SessionDeleted, StepAnswered,
+        StepResolved,
+    },
+    hold::Verdict,
 };
 use reenact_snapshots::{MemoryStore, Position, StateStore};
 
@@ -118,4 +122,24 @@ fn of_a_deleted_session_only_the_session_and_its_runs_places_stay() {
         assert!(stream.states().was_deleted(&run(index)).expect("reads"));
     }
     assert_eq!(stream.store.scan(&[], &[], usize::MAX).expect("reads").len(), 7);
+}
+
+#[test]
+fn a_long_text_that_a_decision_brought_is_kept_as_long_as_its_session() {
+    let mut stream = Stream { store: Arc::new(MemoryStore::new()), seq: 0 };
+    stream.begin(0, "hello");
+    let blobs = ["in doubt", "made elsewhere", "other arguments"].map(|text| BlobRef::of(text.as_bytes()));
+    let [in_doubt, elsewhere, arguments] = blobs.clone().map(Text::Blob);
+    let resolution = Resolution::Completed { value: in_doubt };
+    stream.take(&StepResolved { run_id: run(0), step: 0, resolution, by: None, note: None }.into());
+    for (step, verdict) in (1..)
+        .zip([Verdict::Result { value: elsewhere }, Verdict::Confirmed { arguments: Some(arguments), input: None }])
+    {
+        stream.take(&StepAnswered { run_id: run(0), step, verdict, by: None }.into());
+    }
+    let kept = |stream: &Stream| blobs.clone().map(|blob| stream.states().is_referenced(&blob.sha256).expect("reads"));
+    assert_eq!(kept(&stream), [true; 3]);
+    stream.complete(0);
+    stream.take(&SessionDeleted { session_id: session() }.into());
+    assert_eq!(kept(&stream), [false; 3]);
 }

@@ -47,7 +47,7 @@ fn started(name: &str) -> Event {
 }
 
 fn claim(losses: u32) -> Event {
-    let loss = |of| Loss { of, from: Offset(1), until: Offset(9), reason: "it is gone".into() };
+    let loss = |of| Loss { of, from: Offset(1), until: Offset(9), reason: "it is gone".into(), runs: Vec::new() };
     let claimed =
         PartitionClaimed::new(NodeId::trusted("n"), LogId(uuid::Uuid::from_u128(1)), uuid::Uuid::from_u128(2));
     let accepts = if losses > 0 { vec![loss(LossOf::Events)] } else { vec![loss(LossOf::Commands)] };

@@ -6,21 +6,22 @@ use reenact_actors::{
     keys::SHAPES,
     run::{
         Step, StepState,
-        state::{Asked, GivenUp, Origin, Progress},
+        state::{Asked, GivenUp, Hold, Origin, Progress},
     },
     session::SessionState,
-    states::{StoredEnd, StoredLatest, StoredOpen, StoredPlace, StoredSession},
+    states::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession},
 };
 use reenact_events::{
     AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::{Effect, Guarded},
     event::{Blocked, Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+    hold::{InputField, Needs, OnExpiry},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 5_293_536_670_085_960_621;
+const EXPECTED: u64 = 12_873_295_971_338_545_233;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -44,10 +45,16 @@ fn steps() -> Vec<Step> {
         arguments: Text::inline("{}"),
         effect: Effect::AtMostOnce,
     };
+    let field = InputField { name: "f".into(), field_type: "int".into(), description: None };
     let states = [
         StepState::Requested,
         StepState::Waiting { retry_at: Timestamp(9), error: error.clone() },
         StepState::InDoubt,
+        StepState::Held(Hold {
+            needs: Needs::Input { fields: vec![field] },
+            expires_at: Some(Timestamp(10)),
+            on_expiry: OnExpiry::Cancel,
+        }),
         StepState::RetryAllowed,
         StepState::Done(model),
         StepState::Done(tool),
@@ -119,10 +126,12 @@ fn a_changed_shape_has_a_changed_name() {
         codec::encode(&StoredEnd::Parts(open)).expect("encodes"),
         codec::encode(&session).expect("encodes"),
     ];
+    let key = StoredKey { request: "q".into(), session_id: SessionId::trusted("s") };
     samples.extend(steps().iter().map(|step| codec::encode(step).expect("encodes")));
     for (step, bytes) in steps().iter().zip(&samples[7..]) {
         assert_eq!(&codec::decode::<Step>(bytes).expect("decodes"), step);
     }
+    samples.push(codec::encode(&key).expect("encodes"));
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let texts: Vec<Arc<str>> =
         SHAPES.iter().map(|shape| (*shape).into()).chain(samples.iter().map(|b| hex(b).into())).collect();

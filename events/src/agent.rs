@@ -4,11 +4,16 @@
 //! (`component.registered`) in the session's stream, written when the partition has not seen that version
 //! yet, so that a replay needs no file of today.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{AgentId, RawJson, ids};
+use crate::{
+    AgentId, RawJson,
+    hold::{HoldSpec, Needs},
+    ids,
+};
 
 /// An agent as declared, complete with defaults. Secrets stand in it only as references (`env:NAME`, a path).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +79,17 @@ impl AgentSpec {
         self.guardrails.iter().find(|guardrail| guardrail.name == name)
     }
 
+    /// The agent as its models see it, see [`ToolSpec::for_model`].
+    #[must_use]
+    pub fn for_model(self: &Arc<Self>) -> Arc<Self> {
+        let tools: Vec<_> = self.tools.iter().map(ToolSpec::for_model).collect();
+        if tools.iter().all(|tool| matches!(tool, Cow::Borrowed(_))) {
+            return self.clone();
+        }
+        let tools = tools.into_iter().map(Cow::into_owned).collect();
+        Arc::new(Self { tools, ..Self::clone(self) })
+    }
+
     /// The tool of this name; names are compared exactly.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
@@ -134,6 +150,28 @@ pub struct ToolSpec {
     pub timeout_s: u32,
     /// How it is done.
     pub kind: ToolKind,
+    /// That its calls wait for somebody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldSpec>,
+}
+
+impl ToolSpec {
+    /// The tool as a model sees it: without the arguments that a person fills in.
+    #[must_use]
+    pub fn for_model(&self) -> Cow<'_, Self> {
+        let Some(HoldSpec { needs: Needs::Input { fields }, .. }) = &self.hold else { return Cow::Borrowed(self) };
+        let is_asked = |name: &str| fields.iter().any(|field| field.name == name);
+        let mut schema = self.parameters.value();
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !is_asked(name));
+        }
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| !name.as_str().is_some_and(is_asked));
+        }
+        // A tree that was read from JSON can be written as JSON.
+        let parameters = RawJson::of(&schema).unwrap_or_else(|_| self.parameters.clone());
+        Cow::Owned(Self { parameters, ..self.clone() })
+    }
 }
 
 /// How a tool is done.
@@ -151,6 +189,8 @@ pub enum ToolKind {
     },
     /// Part of this program: `calculator`, `current_time` or `sleep`.
     Builtin,
+    /// Not by this program: its calls are held until somebody says what came of them.
+    External,
 }
 
 /// Somebody who is asked whether a message, or an answer, may pass.

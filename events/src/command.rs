@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
 use crate::{
     AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
-    agent::AgentSpec, event::Resolution,
+    agent::AgentSpec, hold::Verdict,
 };
 
 /// A request to change something.
@@ -17,21 +20,35 @@ pub struct Command {
     pub user_id: Option<UserId>,
     /// Where the answer goes, for who is not waiting in this process.
     pub reply_to: Option<ReplyTo>,
+    /// The key that this run is asked for with: its stream decides first.
+    pub key: Option<Box<KeyUse>>,
     /// What is asked.
     pub body: CommandBody,
+}
+
+/// One request under an idempotency key: whoever is first under the key has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUse {
+    /// Which key of which user.
+    pub key: Uuid,
+    /// What tells this request from others under the key: another one is refused.
+    pub request: Arc<str>,
 }
 
 impl Command {
     /// A command that nobody far away waits for.
     #[must_use]
     pub fn new(id: CommandId, user_id: Option<UserId>, body: CommandBody) -> Self {
-        Self { id, user_id, reply_to: None, body }
+        Self { id, user_id, reply_to: None, key: None, body }
     }
 
-    /// The stream that decides this command; `None` when only the run is named.
+    /// The stream that decides this command next; `None` when only the run is named.
     #[must_use]
     pub fn stream(&self) -> Option<StreamKey> {
-        self.body.session_id().map(StreamKey::session)
+        match &self.key {
+            Some(used) => Some(StreamKey::idempotency(used.key)),
+            None => self.body.session_id().map(StreamKey::session),
+        }
     }
 }
 
@@ -59,6 +76,8 @@ pub enum CommandBody {
         run_id: RunId,
         /// At least one.
         decisions: Vec<Decision>,
+        /// Who decides, where that is not who asks.
+        decided_by: Option<UserId>,
         /// How many partitions did not know the run.
         asked: u32,
     },
@@ -110,7 +129,7 @@ pub struct Decision {
     /// Which call, by the id that the model gave it.
     pub tool_call_id: Arc<str>,
     /// What is decided.
-    pub resolution: Resolution,
+    pub verdict: Verdict,
 }
 
 /// Who answers.

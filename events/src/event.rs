@@ -4,6 +4,7 @@
 //! optional field keeps the version; anything else makes a new version and an upcaster ([`crate::upcast`]).
 //! Enums inside payloads are externally tagged, so that the state store's binary codec can hold them too.
 
+mod hold;
 mod run;
 
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, UserId, agent::AgentSpec,
-    session_state::StateChanges,
+    AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, Timestamp, UserId, agent::AgentSpec,
+    command::KeyUse, session_state::StateChanges,
 };
 
 /// Why a stored event could not be read.
@@ -34,6 +35,7 @@ pub enum DecodeError {
     },
 }
 
+pub use hold::*;
 pub use run::*;
 
 macro_rules! catalog {
@@ -128,6 +130,11 @@ catalog! {
         /// The session and its runs are gone from every read.
         Deleted(SessionDeleted) = "dev.reenact.session.deleted.v1",
     }
+    /// About an idempotency key.
+    Key as KeyEvent {
+        /// A request is the first under this key: its run is the one that the key stands for.
+        Used(KeyUsed) = "dev.reenact.key.used.v1",
+    }
     /// About a run.
     Run as RunEvent {
         /// The run was accepted: from here on it will end.
@@ -144,6 +151,12 @@ catalog! {
         StepInDoubt(StepInDoubt) = "dev.reenact.run.step.in_doubt.v1",
         /// Somebody decided about a step in doubt.
         StepResolved(StepResolved) = "dev.reenact.run.step.resolved.v1",
+        /// A tool call is not made before somebody has decided about it.
+        StepHeld(StepHeld) = "dev.reenact.run.step.held.v1",
+        /// Somebody decided about a held call.
+        StepAnswered(StepAnswered) = "dev.reenact.run.step.answered.v1",
+        /// Nobody decided about a held call in time.
+        StepExpired(StepExpired) = "dev.reenact.run.step.expired.v1",
         /// The run waits for a decision from outside.
         Paused(RunPaused) = "dev.reenact.run.paused.v1",
         /// The run goes on.
@@ -198,6 +211,32 @@ pub struct Loss {
     pub until: Offset,
     /// How that is known.
     pub reason: Arc<str>,
+    /// Runs that were accepted, had not ended and have no event any more, as far as whoever has seen them says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<LostRun>,
+}
+
+impl Loss {
+    /// The same without the runs, which the log itself cannot tell.
+    #[must_use]
+    pub fn unnamed(&self) -> Self {
+        Self { runs: Vec::new(), ..self.clone() }
+    }
+}
+
+/// A run of which only a state store or a snapshot tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRun {
+    /// Which.
+    pub run_id: RunId,
+    /// In which session.
+    pub session_id: SessionId,
+    /// Whose.
+    pub user_id: Option<UserId>,
+    /// Who was to answer.
+    pub agent_id: AgentId,
+    /// When it was accepted.
+    pub queued_at: Timestamp,
 }
 
 /// See [`Loss`].
@@ -208,6 +247,15 @@ pub enum LossOf {
     Events,
     /// Commands; the events that followed from those that were taken are there.
     Commands,
+}
+
+/// See [`KeyEvent::Used`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUsed {
+    /// The key, and the request that has it from here on.
+    pub by: KeyUse,
+    /// The session that it went to.
+    pub session_id: SessionId,
 }
 
 /// See [`ComponentEvent::Registered`].
@@ -289,6 +337,9 @@ impl RunEvent {
             Self::StepFailed(event) => &event.run_id,
             Self::StepInDoubt(event) => &event.run_id,
             Self::StepResolved(event) => &event.run_id,
+            Self::StepHeld(event) => &event.run_id,
+            Self::StepAnswered(event) => &event.run_id,
+            Self::StepExpired(event) => &event.run_id,
             Self::Paused(event) => &event.run_id,
             Self::Continued(event) => &event.run_id,
             Self::CancelRequested(event) => &event.run_id,

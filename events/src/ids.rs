@@ -227,6 +227,12 @@ impl StreamKey {
         Self(format!("partition:{partition}").into())
     }
 
+    /// An idempotency key of a user.
+    #[must_use]
+    pub fn idempotency(key: Uuid) -> Self {
+        Self(format!("key:{key}").into())
+    }
+
     /// A stored key.
     #[must_use]
     pub fn trusted(text: &str) -> Self {

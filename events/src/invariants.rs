@@ -8,7 +8,10 @@
 //! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
-//! * `R5`: a run never goes back to a model that it gave up, unless it was queued again, nor to a conversation that was too long.
+//! * `R5`: a run never goes back to a model that it gave up, unless it was queued again, nor to a conversation that was
+//!   too long.
+//! * `R6`: a held call is decided about once, not made unless it was confirmed, and held again only in a run that was
+//!   queued again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +19,7 @@ use crate::{
     ChainHash, Event, Offset, Recorded, RunEvent, RunId, StreamKey, Term,
     agent::Effect,
     event::{PartitionEvent, Resolution, StepCall},
+    hold::Verdict,
 };
 
 /// Something that must never be, was.
@@ -36,6 +40,8 @@ struct StepWatch {
     at_most_once: bool,
     retry_allowed: bool,
     settled: bool,
+    held: bool,
+    may_be_held_again: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -127,6 +133,7 @@ impl RunWatch {
         if let RunEvent::Requeued(_) = event {
             // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
             (self.started, self.asked.0) = (false, 0);
+            self.steps.values_mut().for_each(|step| step.may_be_held_again = step.held);
             return match std::mem::take(&mut self.ended) {
                 true => Ok(()),
                 false => Err(("R1", "queued again before its end".to_owned())),
@@ -145,6 +152,11 @@ impl RunWatch {
             RunEvent::StepFailed(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepInDoubt(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepResolved(step) => self.resolved(step.step, &step.resolution),
+            RunEvent::StepHeld(step) => self.held(step.step),
+            RunEvent::StepAnswered(step) => {
+                self.released(step.step, !matches!(step.verdict, Verdict::Confirmed { .. }))
+            }
+            RunEvent::StepExpired(step) => self.released(step.step, true),
             RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
                 self.ended = true;
                 Ok(())
@@ -159,9 +171,12 @@ impl RunWatch {
         }
         let at_most_once = matches!(step.call, StepCall::Tool { effect: Effect::AtMostOnce, .. });
         let known = self.steps.len();
-        let watch = self.steps.entry(step.step).or_default();
-        if watch.attempt == 0 && step.step as usize != known {
+        if !self.steps.contains_key(&step.step) && step.step as usize != known {
             return Err(("R2", format!("step {} where {known} follows", step.step)));
+        }
+        let watch = self.steps.entry(step.step).or_default();
+        if watch.held {
+            return Err(("R6", format!("step {} is held and was requested", step.step)));
         }
         if watch.settled || step.attempt != watch.attempt + 1 {
             return Err(("R2", format!("step {} attempt {} after {}", step.step, step.attempt, watch.attempt)));
@@ -177,6 +192,32 @@ impl RunWatch {
             return Err(("R5", format!("model {} trim {} after {place} and {trims}", model.place, model.trims)));
         }
         Ok(())
+    }
+
+    fn held(&mut self, step: u32) -> Result<(), (&'static str, String)> {
+        let known = self.steps.len();
+        if let Some(watch) = self.steps.get_mut(&step) {
+            return match watch.held && std::mem::take(&mut watch.may_be_held_again) {
+                true => Ok(()),
+                false => Err(("R6", format!("step {step} is held again, known is {watch:?}"))),
+            };
+        }
+        if step as usize != known {
+            return Err(("R2", format!("step {step} is held where {known} follows")));
+        }
+        self.steps.insert(step, StepWatch { held: true, ..StepWatch::default() });
+        Ok(())
+    }
+
+    fn released(&mut self, step: u32, settled: bool) -> Result<(), (&'static str, String)> {
+        match self.steps.get_mut(&step) {
+            Some(watch) if watch.held => {
+                watch.held = false;
+                watch.settled = settled;
+                Ok(())
+            }
+            other => Err(("R6", format!("decision about step {step}, which is not held: {other:?}"))),
+        }
     }
 
     fn latest(&mut self, step: u32, attempt: u32) -> Result<&mut StepWatch, (&'static str, String)> {

@@ -20,6 +20,7 @@ pub mod command;
 pub mod content;
 pub mod envelope;
 pub mod event;
+pub mod hold;
 pub mod ids;
 pub mod invariants;
 pub mod live;

@@ -6,6 +6,7 @@
 //! described: what it is stands in the deployment's own files, so a publisher cannot bring tools of its own.
 
 mod convert;
+mod decision;
 mod fields;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use crate::{AgentId, Command, CommandBody, CommandId, ReplyTo, UserId, ids::IdError};
+use crate::{AgentId, Command, CommandBody, CommandId, ReplyTo, UserId, command::KeyUse, ids::IdError};
 
 /// A command may have this many bytes as JSON.
 pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
@@ -25,6 +26,10 @@ pub const CORRELATION_BYTES_MAX: usize = 1024;
 /// The kinds of command, by the word that stands in `type`.
 pub const KINDS: [&str; 7] =
     ["StartRun", "CancelRun", "ContinueRun", "RequeueRun", "CreateSession", "UpdateSession", "DeleteSession"];
+
+/// The idempotency key, in a command that the runtime hands on. Publishers know no such field: their command's id is
+/// their key.
+const KEY: &str = "key";
 
 /// `ce_type` is the kind's word between these.
 const CE_PREFIX: &str = "dev.reenact.command.";
@@ -84,8 +89,9 @@ pub fn decode(value: &[u8], attributes: Attributes<'_>) -> Result<Command, Unrea
              it comes back with the answer, so send a name and not a text"
         )));
     }
+    let key = if attributes.is_handed_round { take::<Box<KeyUse>>(&mut fields, KEY)? } else { None };
     let body = convert::body(&kind, fields, attributes.is_handed_round)?;
-    Ok(Command { id, user_id, reply_to, body })
+    Ok(Command { id, user_id, reply_to, key, body })
 }
 
 /// The command as JSON; [`decode`] reads it back as one that is handed round. An agent is written by its name only.
@@ -100,6 +106,9 @@ pub fn encode(command: &Command) -> String {
     }
     if let Some(reply_to) = &command.reply_to {
         object.insert("reply_to".to_owned(), object_of(reply_to).into());
+    }
+    if let Some(key) = &command.key {
+        object.insert(KEY.to_owned(), object_of(&**key).into());
     }
     object.extend(fields);
     Value::Object(object).to_string()

@@ -6,7 +6,7 @@ use reenact_events::{AgentId, RunId};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::query::{RunEventRow, RunRow, SessionRow};
+use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
 
 /// Every row of the views, each table in the order of its key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -17,6 +17,8 @@ pub struct Dump {
     pub runs: Vec<RunRow>,
     /// By run id, then sequence.
     pub run_events: Vec<(RunId, RunEventRow)>,
+    /// By id.
+    pub approvals: Vec<ApprovalRow>,
     /// By agent id, then version; the specification as JSON text.
     pub components: Vec<(AgentId, String, String)>,
 }
@@ -46,6 +48,7 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.sessions)?;
     table(&mut hasher, &dump.runs)?;
     table(&mut hasher, &dump.run_events)?;
+    table(&mut hasher, &dump.approvals)?;
     table(&mut hasher, &dump.components)?;
     Ok(Digest(*hasher.finalize().as_bytes()))
 }

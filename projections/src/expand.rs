@@ -40,9 +40,22 @@ pub async fn expand(run_data: &mut Value, blobs: &dyn Blobs) -> Result<(), BlobE
         expand_tool(tool, blobs).await?;
     }
     for requirement in objects(run, "requirements") {
-        if let Some(Value::Object(tool)) = requirement.get_mut("tool_execution") {
-            expand_tool(tool, blobs).await?;
-        }
+        expand_requirement(requirement, blobs).await?;
+    }
+    Ok(())
+}
+
+/// The same for the `data` of an approval.
+///
+/// # Errors
+/// When a blob is missing, damaged, or the store cannot be read.
+pub async fn expand_approval(data: &mut Value, blobs: &dyn Blobs) -> Result<(), BlobError> {
+    if let Some(Value::Object(requirement)) = data.get_mut("requirement") {
+        expand_requirement(requirement, blobs).await?;
+    }
+    if let Some(Value::Object(said)) = data.get_mut("resolution_data") {
+        text_at(said, "arguments", blobs).await?;
+        text_at(said, "result", blobs).await?;
     }
     Ok(())
 }
@@ -58,6 +71,13 @@ async fn content_at(run: &mut Map<String, Value>, blobs: &dyn Blobs) -> Result<(
         run.insert(CONTENT.to_owned(), parse(&text).unwrap_or(Value::String(text)));
     }
     Ok(())
+}
+
+async fn expand_requirement(requirement: &mut Map<String, Value>, blobs: &dyn Blobs) -> Result<(), BlobError> {
+    match requirement.get_mut("tool_execution") {
+        Some(Value::Object(tool)) => expand_tool(tool, blobs).await,
+        _ => Ok(()),
+    }
 }
 
 async fn expand_tool(tool: &mut Map<String, Value>, blobs: &dyn Blobs) -> Result<(), BlobError> {

@@ -5,7 +5,9 @@
 //! RunOutput.
 
 pub mod apply;
+pub mod approvals;
 pub mod component;
+pub mod holds;
 pub mod json;
 pub mod messages;
 pub mod output;
@@ -21,7 +23,7 @@ pub use run::RunView;
 
 use crate::{
     ViewError,
-    query::{RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
 /// Where rows are kept: a SQL transaction, or maps in memory. Reads see the writes before them.
@@ -38,7 +40,7 @@ pub trait Rows {
     /// When the place cannot be written.
     fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError>;
 
-    /// Removes a session's row, its runs and their events.
+    /// Removes a session's row, its runs, their events and what waits, or waited, for somebody in them.
     ///
     /// # Errors
     /// When the place cannot be written.
@@ -67,6 +69,18 @@ pub trait Rows {
     /// # Errors
     /// When the place cannot be written.
     fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError>;
+
+    /// Writes the row of a wait for somebody over the one that was there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError>;
+
+    /// What waits for somebody in a run, by id.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError>;
 
     /// A version of an agent.
     ///

@@ -7,8 +7,8 @@ use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, agent::Ag
 
 use crate::{
     Dump, Position, ViewError,
-    fold::{self, Rows, RunView, component},
-    query::{RunEventRow, RunRow, SessionRow},
+    fold::{self, Rows, RunView, approvals::PENDING, component},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
 /// The views of a log in memory.
@@ -23,6 +23,7 @@ struct Tables {
     sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, RunRow>,
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
+    approvals: BTreeMap<String, ApprovalRow>,
     components: BTreeMap<(AgentId, String), String>,
 }
 
@@ -95,6 +96,7 @@ impl MemoryViews {
             run_events: events
                 .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
                 .collect(),
+            approvals: tables.approvals.values().cloned().collect(),
             components: components
                 .map(|((agent, version), spec)| (agent.clone(), version.clone(), spec.clone()))
                 .collect(),
@@ -129,6 +131,7 @@ impl Rows for Tables {
         for (run, _) in runs {
             self.run_events.remove(&run);
         }
+        self.approvals.retain(|_, row| row.session_id != *session);
         Ok(())
     }
 
@@ -150,6 +153,16 @@ impl Rows for Tables {
             self.run_events.entry(run.clone()).or_default().insert(event.seq, event);
         }
         Ok(())
+    }
+
+    fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
+        self.approvals.insert(row.id.clone(), row);
+        Ok(())
+    }
+
+    fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
+        let waits = |row: &&ApprovalRow| row.run_id == *run && row.status == PENDING;
+        Ok(self.approvals.values().filter(waits).cloned().collect())
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

@@ -162,3 +162,53 @@ pub struct RunEventRow {
     /// Its payload, JSON.
     pub data: String,
 }
+
+/// Which waits for somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApprovalFilter {
+    /// `pending`, `approved`, `rejected`, `expired` or `cancelled`.
+    pub status: Option<String>,
+    /// `confirmation`, `user_input`, `external_execution` or `in_doubt`.
+    pub pause_type: Option<String>,
+    /// Of this agent.
+    pub agent_id: Option<String>,
+    /// Exactly this owner.
+    pub user_id: Option<UserId>,
+    /// In this run.
+    pub run_id: Option<RunId>,
+}
+
+/// A row of `approvals`: a call that waits, or waited, for somebody. Times are epoch seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRow {
+    /// Which.
+    pub id: String,
+    /// In which run.
+    pub run_id: RunId,
+    /// Of which session.
+    pub session_id: SessionId,
+    /// Whose call it is.
+    pub agent_id: Option<String>,
+    /// Whose run it is.
+    pub user_id: Option<UserId>,
+    /// Which step of the run.
+    pub step: u32,
+    /// See [`ApprovalFilter::status`].
+    pub status: String,
+    /// See [`ApprovalFilter::pause_type`].
+    pub pause_type: String,
+    /// The tool that is called.
+    pub tool_name: String,
+    /// When the wait began.
+    pub created_at: i64,
+    /// Last changed.
+    pub updated_at: Option<i64>,
+    /// When nobody is waited for any more.
+    pub expires_at: Option<i64>,
+    /// When the wait ended.
+    pub resolved_at: Option<i64>,
+    /// Who decided, if known.
+    pub resolved_by: Option<UserId>,
+    /// `{requirement, resolution_data}`: AgentOS's RunRequirement, and what was said with the decision.
+    pub data: Value,
+}

@@ -3,6 +3,7 @@
 //! Tables are ordinary rowid tables (wide `WITHOUT ROWID` tables were measured 2–15 times slower), with the
 //! JSON in the last columns, so that counting and sorting never read it.
 
+pub(crate) mod approvals;
 pub(crate) mod connections;
 pub(crate) mod database;
 pub(crate) mod read;

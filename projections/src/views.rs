@@ -8,8 +8,12 @@ use tokio::sync::watch;
 
 use crate::{
     Dump, Lagging, Position, ViewError,
-    query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow, StatusCount},
+    query::{
+        ApprovalFilter, ApprovalRow, Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
+        StatusCount,
+    },
     sql::{
+        approvals,
         connections::Connections,
         database::Database,
         read,
@@ -320,6 +324,38 @@ impl Views {
     pub async fn run_status(&self, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
         let (scope, run) = (scope.clone(), run.clone());
         self.read(move |database| read::run_status(database, &scope, &run)).await
+    }
+
+    /// A page of what waits, or waited, for somebody, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn approvals(
+        &self,
+        scope: &Scope,
+        filter: &ApprovalFilter,
+        paging: Paging,
+    ) -> Result<Page<ApprovalRow>, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| approvals::page(database, &scope, &filter, paging)).await
+    }
+
+    /// How many waits for somebody the filter names.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn count_approvals(&self, scope: &Scope, filter: &ApprovalFilter) -> Result<u64, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| approvals::count(database, &scope, &filter)).await
+    }
+
+    /// One wait for somebody; one in another user's run is as if it did not exist.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn approval(&self, scope: &Scope, id: &str) -> Result<Option<ApprovalRow>, ViewError> {
+        let (scope, id) = (scope.clone(), id.to_owned());
+        self.read(move |database| approvals::one(database, &scope, &id)).await
     }
 
     /// All rows, to compare with another fold of the same log.

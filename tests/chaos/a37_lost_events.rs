@@ -209,6 +209,8 @@ fn find(folder: &Path, name: &str) -> PathBuf {
 async fn accepted_meanwhile(scene: &Scene, run: &str, other: &str) {
     assert_eq!(scene.node.turn("a", other, SHORT).await["status"], "COMPLETED");
     scene.tells_of_loss(0, run);
+    let unasked = scene.told(0, &[])["state_not_asked"].to_string();
+    assert!(unasked.contains("in use by another process"), "that runs may be unnamed is said: {unasked}");
     let output = scene.accept(1, &["--yes"]);
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nothing is lost"));
     scene.refuses("log accept-loss --partition 0").await;

@@ -113,3 +113,52 @@ async fn a_namesake_that_is_waited_for_is_told_and_so_are_more_replicas_than_bro
     assert!(reason.contains("`a`") && reason.contains("`--node`"), "{reason}");
     assert_eq!(second.ended(PATIENCE).await.code(), Some(1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_of_events_that_is_made_anew_under_an_idle_node_is_told_before_anybody_writes() {
+    let mut place = Place::new();
+    let node = place.node("a").started().await;
+    assert_eq!(node.turn("demo", "s", "Hello").await["status"], "COMPLETED");
+    let topics = |cluster: &mut Cluster, command: &[&str]| {
+        let brokers = cluster.bootstrap();
+        let given = [&["--bootstrap-server", brokers.as_str(), "--topic", "reenact.events"], command].concat();
+        cluster.tool("org.apache.kafka.tools.TopicCommand", &given).expect("the tool works")
+    };
+    place.with(|cluster| {
+        topics(cluster, &["--delete"]);
+        topics(cluster, &["--create", "--partitions", "2", "--replication-factor", "1"]);
+    });
+    let reason = told(&node, &node.url(), |status, text| status == 503 && text.contains("recreated")).await;
+    assert!(reason.contains("`reenact.events`") && reason.contains("partition"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_are_deleted_under_a_node_that_is_up_are_told_and_so_is_a_session_timeout_that_a_broker_refuses() {
+    let mut place = Place::new();
+    let node = place.node("a").started().await;
+    for session in 0..4 {
+        assert_eq!(node.turn("demo", &format!("s{session}"), "Hello").await["status"], "COMPLETED");
+    }
+    let file = place.folder.path().join("delete.json");
+    let all = r#"{"partitions":[{"topic":"reenact.events","partition":0,"offset":2}],"version":1}"#;
+    fs::write(&file, all).expect("it can be written");
+    place.with(|cluster| {
+        let (brokers, file) = (cluster.bootstrap(), file.display().to_string());
+        let given = ["--bootstrap-server", brokers.as_str(), "--offset-json-file", file.as_str()];
+        cluster.tool("org.apache.kafka.tools.DeleteRecordsCommand", &given).expect("the tool works")
+    });
+    let reason = told(&node, &node.url(), |status, text| status == 503 && text.contains("were deleted")).await;
+    assert!(reason.contains("partition 0 from offset 0 to before 2"), "{reason}");
+    let asked = place.node("b").run(&["doctor"]);
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(said.contains("partition 0 begins at offset 2"), "{said}");
+
+    let properties = place.folder.path().join("short.properties");
+    fs::write(&properties, "session.timeout.ms=100\nheartbeat.interval.ms=50\n").expect("it can be written");
+    let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+    let mut short = place.node("b").set("REENACT_LISTEN", listen);
+    short = short.set("REENACT_KAFKA_PROPERTIES", properties.display());
+    short.spawn();
+    let reason = told(&short, &format!("http://{listen}"), |_, text| text.contains("cannot be a member")).await;
+    assert!(reason.to_lowercase().contains("session timeout"), "{reason}");
+}

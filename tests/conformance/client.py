@@ -224,7 +224,46 @@ async def continued(client, agent, run, session, how):
     await refused(409, client.continue_agent_run(agent, run, [tool], session_id=session))
 
 
-CHECKS = [discovery, blocking_runs, streamed_runs, media, sessions, pages, cancelling, nobody_there, continued]
+async def people(client):
+    """Calls that wait for somebody: shown as Agno's own requirements, decided with Agno's own means."""
+    paused = await client.run_agent("desk", "pay {}, book {} and sign {}", session_id="p", user_id="ann")
+    equal(paused.status, RunStatus.paused)
+    assert paused.is_paused and len(paused.active_requirements) == 3, paused
+    pay, book, sign = paused.active_requirements
+    equal([one.pause_type for one in (pay, book, sign)], ["confirmation", "user_input", "external_execution"])
+    assert pay.needs_confirmation and book.needs_user_input and sign.needs_external_execution
+    equal([(field.name, field.field_type) for field in book.user_input_schema], [("days", int)])
+    # One by one: all calls are sent along, decided or not.
+    pay.reject("too much")
+    tools = [one.tool_execution for one in (pay, book, sign)]
+    after = await client.continue_agent_run("desk", paused.run_id, tools, session_id="p", user_id="ann")
+    equal((after.status, len(after.active_requirements)), (RunStatus.paused, 2))
+    book, sign = after.active_requirements
+    book.provide_user_input({"days": 3})
+    sign.set_external_execution_result("signed")
+    tools = [one.tool_execution for one in (pay, book, sign)]
+    await refused(404, client.continue_agent_run("desk", paused.run_id, tools, session_id="p", user_id="bob"))
+    stream = client.continue_agent_run_stream("desk", paused.run_id, tools, session_id="p", user_id="ann")
+    events = [event async for event in stream]
+    assert "RunContinued" in names(events), names(events)
+    equal(names(events)[-1], "RunCompleted")
+    end = await client.get_session_run("p", paused.run_id, user_id="ann")
+    equal(end.status, "COMPLETED")
+    done = {tool["tool_name"]: tool for tool in end.tools}
+    equal((done["pay"]["confirmed"], done["pay"]["confirmation_note"]), (False, "too much"))
+    equal((done["book"]["tool_args"], done["book"]["result"]), ({"days": 3}, "booked"))
+    equal(done["sign"]["result"], "signed")
+    # A stream ends with the pause, which says the same.
+    events = [event async for event in client.run_agent_stream("desk", "pay {}", session_id="p2", user_id="ann")]
+    equal(names(events)[-1], "RunPaused")
+    (pay,) = events[-1].active_requirements
+    pay.confirm()
+    end = await client.continue_agent_run("desk", events[-1].run_id, [pay.tool_execution], session_id="p2", user_id="ann")
+    equal(end.status, RunStatus.completed)
+    equal([(tool.confirmed, tool.result) for tool in end.tools], [(True, "booked")])
+
+
+CHECKS = [discovery, blocking_runs, streamed_runs, media, sessions, pages, cancelling, nobody_there, continued, people]
 
 
 def main():

@@ -89,6 +89,29 @@ async fn a_run_that_waits_for_a_decision_is_continued() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_people_are_agnos_requirements_and_are_decided_with_its_means() {
+    let ledger = LedgerStub::start().await;
+    ledger.otherwise(Reply::raw(200, "text/plain", "booked"));
+    let folder = TempDir::new().expect("a folder");
+    let http = |name: &str| {
+        let url = ledger.url(&format!("/{name}"));
+        format!("[[tools]]\ntype = \"http\"\nname = \"{name}\"\nurl = \"{url}\"\nmethod = \"POST\"\n")
+    };
+    let agent = format!(
+        "[model]\nprovider = \"demo\"\n{}requires_confirmation = true\n{}requires_user_input = true\n\
+         user_input_fields = [\"days\"]\nparameters = {{ type = \"object\", required = [\"days\"], \
+         properties = {{ days = {{ type = \"integer\" }} }} }}\n[[tools]]\ntype = \"external_execution\"\n\
+         name = \"sign\"\n",
+        http("pay"),
+        http("book")
+    );
+    std::fs::create_dir(folder.path().join("agents")).expect("the folder is writable");
+    std::fs::write(folder.path().join("agents/desk.toml"), agent).expect("the folder is writable");
+    satisfied(&Server::start(folder.path()), "people", &[]);
+    assert_eq!(ledger.calls().len(), 2, "what was rejected or done elsewhere was not called");
+}
+
 fn write_agent(folder: &Path, url: &str) {
     let agent = format!(
         "[model]\nprovider = \"demo\"\n[[tools]]\ntype = \"http\"\nname = \"refund\"\nurl = \"{url}\"\n\

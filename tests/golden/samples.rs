@@ -5,12 +5,15 @@ use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
     agent::{AgentSpec, Effect, Guarded, GuardrailSpec, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
+    command::KeyUse,
     event::{
-        AskedModel, Blocked, CancellationStage, ComponentRegistered, Failure, Loss, LossOf, PartitionClaimed,
-        Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
-        RunRequeued, RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepCall, StepCompleted, StepFailed,
-        StepInDoubt, StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
+        AskedModel, Blocked, CancellationStage, ComponentRegistered, Failure, KeyUsed, Loss, LossOf, LostRun,
+        PartitionClaimed, Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed,
+        RunPaused, RunQueued, RunRequeued, RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepAnswered,
+        StepCall, StepCompleted, StepExpired, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved,
+        StepResult, ToolCallRequest, Usage,
     },
+    hold::{HoldSpec, InputField, Needs, OnExpiry, Verdict},
     ids,
     session_state::{StateChanges, values_of},
 };
@@ -24,7 +27,7 @@ pub(crate) struct Sample {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Sample> {
-    let written = [entities(), runs(), steps(), outcomes(), decisions()].into_iter().flatten();
+    let written = [entities(), runs(), steps(), outcomes(), decisions(), holds()].into_iter().flatten();
     written
         .map(|(name, event)| Sample {
             kind: event.type_name().to_owned(),
@@ -82,6 +85,7 @@ fn agent() -> AgentSpec {
         effect,
         timeout_s: 30,
         kind,
+        hold: None,
     };
     let headers = vec![("authorization".to_owned(), "env:TOKEN".to_owned())];
     let http = ToolKind::Http { method: "POST".to_owned(), url: "http://127.0.0.1:9/do".to_owned(), headers };
@@ -165,6 +169,17 @@ fn with_fallbacks() -> AgentSpec {
     AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
 }
 
+fn holding_agent() -> AgentSpec {
+    let hold = |needs, expires_in_s, on_expiry| Some(HoldSpec { needs, expires_in_s, on_expiry });
+    let field = InputField { name: "n".into(), field_type: "float".into(), description: None };
+    let mut tools = agent().tools;
+    tools[1].hold = hold(Needs::Input { fields: vec![field] }, Some(3600), OnExpiry::Reject);
+    tools[2].hold = hold(Needs::Confirmation, Some(60), OnExpiry::Cancel);
+    tools[3].hold = hold(Needs::Execution, None, OnExpiry::Reject);
+    tools[3].kind = ToolKind::External;
+    AgentSpec { tools, ..agent() }
+}
+
 fn with_key_file() -> AgentSpec {
     let file = Some("/run/secrets/key".to_owned());
     AgentSpec { model: ModelSpec { api_key_file: file, ..bare_agent().model }, ..bare_agent() }
@@ -180,10 +195,23 @@ fn entities() -> Vec<Named> {
         accepts: Vec::new(),
     };
     let serving = PartitionClaimed { endpoint: Some("http://10.0.0.1:7777".into()), ..claimed.clone() };
-    let lost = |of, until| Loss { of, from: Offset(3), until: Offset(until), reason: "it is gone".into() };
+    let lost =
+        |of, until| Loss { of, from: Offset(3), until: Offset(until), reason: "it is gone".into(), runs: Vec::new() };
+    let run = LostRun {
+        run_id: RunId::trusted("run-a"),
+        session_id: SessionId::trusted("session-a"),
+        user_id: Some(UserId::trusted("user-a")),
+        agent_id: AgentId::trusted("agent-a"),
+        queued_at: Timestamp(1_700_000_000_000),
+    };
     let accepting = PartitionClaimed {
         losses: 2,
         accepts: vec![lost(LossOf::Events, 9), lost(LossOf::Commands, 4)],
+        ..claimed.clone()
+    };
+    let naming = PartitionClaimed {
+        losses: 1,
+        accepts: vec![Loss { runs: vec![run], ..lost(LossOf::Events, 9) }],
         ..claimed.clone()
     };
     let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
@@ -205,10 +233,13 @@ fn entities() -> Vec<Named> {
         summary: json(r#"{"summary":"They talked."}"#),
     };
     let untouched = SessionUpdated { name: None, state: None, metadata: None, summary: None, ..updated.clone() };
+    let by = KeyUse { key: ids::derived("idempotency-key", &["user-1", "k"]), request: "5f70bf18".into() };
     vec![
+        ("used", KeyUsed { by, session_id: session() }.into()),
         ("claimed", claimed.into()),
         ("serving", serving.into()),
         ("accepting", accepting.into()),
+        ("naming", naming.into()),
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
         ("queue", registered(queued_agent()).into()),
@@ -218,6 +249,7 @@ fn entities() -> Vec<Named> {
         ("session_state", registered(with_state()).into()),
         ("guardrails", registered(with_guardrails()).into()),
         ("key_file", registered(with_key_file()).into()),
+        ("holds", registered(holding_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
@@ -390,7 +422,15 @@ fn decisions() -> Vec<Named> {
             .into()
     };
     let blocked = Blocked { reason: "A card number.".into(), trigger: "pii_detected".into() };
-    let resolved = |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by }.into() };
+    let noted = StepResolved {
+        run_id: run(),
+        step: 3,
+        resolution: Resolution::Skip,
+        by: user(),
+        note: Some("It was paid twice.".into()),
+    };
+    let resolved =
+        |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by, note: None }.into() };
     vec![
         ("guardrail_passes", guarded(None)),
         ("guardrail_blocks", guarded(Some(blocked))),
@@ -399,6 +439,42 @@ fn decisions() -> Vec<Named> {
         ("completed", resolved(Resolution::Completed { value: "done".into() }, None)),
         ("skip", resolved(Resolution::Skip, None)),
         ("fail", resolved(Resolution::Fail, None)),
+        ("skip_note", noted.into()),
+    ]
+}
+
+fn holds() -> Vec<Named> {
+    let call = StepCall::Tool {
+        call_id: "call_1".into(),
+        name: "pay".into(),
+        arguments: r#"{"sum":1.10}"#.into(),
+        effect: Effect::AtMostOnce,
+    };
+    let held = |needs, expires_at, on_expiry| -> Event {
+        let token = StepToken::of_step(&run(), 2);
+        StepHeld { run_id: run(), step: 2, token, call: call.clone(), needs, expires_at, on_expiry }.into()
+    };
+    let fields = vec![
+        InputField { name: "reason".into(), field_type: "str".into(), description: Some("Why?".into()) },
+        InputField { name: "days".into(), field_type: "int".into(), description: None },
+    ];
+    let at = Some(Timestamp(1_700_000_600_000));
+    let answered = |verdict, by| -> Event { StepAnswered { run_id: run(), step: 2, verdict, by }.into() };
+    let filled =
+        Verdict::Confirmed { arguments: Some(r#"{"days":3,"sum":1.10}"#.into()), input: json(r#"{"days":3}"#) };
+    let edited = Verdict::Confirmed { arguments: Some(Text::Blob(blob())), input: None };
+    vec![
+        ("confirmation", held(Needs::Confirmation, at, OnExpiry::Cancel)),
+        ("input", held(Needs::Input { fields }, at, OnExpiry::Reject)),
+        ("execution", held(Needs::Execution, None, OnExpiry::Reject)),
+        ("confirmed", answered(Verdict::yes(), user())),
+        ("edited", answered(edited, user())),
+        ("filled_in", answered(filled, user())),
+        ("rejected", answered(Verdict::no(), None)),
+        ("rejected_note", answered(Verdict::Rejected { note: Some("Too much.".into()) }, user())),
+        ("result", answered(Verdict::Result { value: "Paid by hand.".into() }, user())),
+        ("fail", answered(Verdict::Fail, None)),
+        ("expired", StepExpired { run_id: run(), step: 2 }.into()),
     ]
 }
 

@@ -66,7 +66,8 @@ async fn a_log_that_is_older_than_what_was_acknowledged_is_served_once_that_was_
          effect = \"at_most_once\"\nparameters = {{ type = \"object\" }}\n",
         ledger.url("/pay")
     );
-    let mut product = Product::new().agent("a", &(agent_with_model(&model.base_url()) + &tool)).started().await;
+    let product = Product::new().agent("a", &(agent_with_model(&model.base_url()) + &tool));
+    let mut product = product.set("REENACT_DRAIN_S", 1).started().await;
     is_silent.store(true, Ordering::SeqCst);
     let open = product.begin("a", "s", "pay").await;
     let waiting = product.begin("a", "s", "pay too").await;
@@ -84,18 +85,28 @@ async fn a_log_that_is_older_than_what_was_acknowledged_is_served_once_that_was_
     for run in [&open, &waiting] {
         assert_eq!(product.settled(run).await["status"], "COMPLETED");
     }
-    product.kill_hard();
+    is_silent.store(true, Ordering::SeqCst);
+    let gone = product.begin("a", "another", "pay").await;
+    product.term();
+    assert_eq!(product.ended(PATIENCE).await.code(), Some(0));
     replace(&log, older.path());
     refused(&mut product).await;
     let told = said(&accept(&product, &[]), true);
     assert!(told.contains(&open) && told.contains(&waiting) && told.contains("`--yes`"), "{told}");
+    let of_gone = told.lines().find(|line| line.contains(&gone)).expect("it is named");
+    assert!(of_gone.contains("another") && of_gone.contains("none is left"), "{told}");
     refused(&mut product).await;
     assert!(said(&accept(&product, &["--yes"]), true).contains("accepted with the event at offset"));
     let again = said(&accept(&product, &["--yes", "--json"]), true);
     let again: Value = serde_json::from_str(&again).expect("it is JSON");
     assert!(again["accepted_at"].is_u64() && again["lost"] == serde_json::json!([]), "{again:#}");
 
+    is_silent.store(false, Ordering::SeqCst);
     product.start().await;
+    let accepted =
+        product.events().into_iter().find(|event| event["data"]["accepts"].is_array()).expect("is in the log");
+    let named = &accepted["data"]["accepts"][0]["runs"];
+    assert_eq!((named.as_array().map(Vec::len), &named[0]["run_id"]), (Some(1), &Value::from(gone)), "{accepted:#}");
     for run in [&open, &waiting] {
         let output = product.settled(run).await;
         assert_eq!((&output["status"], &output["error"]["kind"]), (&"ERROR".into(), &"history_lost".into()));

@@ -17,6 +17,7 @@ mod a24_bad_arguments;
 mod a25_empty_content;
 mod a26_rate_limits;
 mod a27_context_overflow;
+mod a28_people;
 mod accepted_losses;
 mod arenas;
 mod bad_input;

@@ -157,6 +157,61 @@ async fn a_paused_run_is_continued_by_a_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a28_calls_that_wait_for_people_are_decided_by_commands_and_outlive_their_node_and_its_state() {
+    let ledger = LedgerStub::start().await;
+    let http = |name: &str, says: &str| {
+        let url = ledger.url(&format!("/{name}"));
+        format!("[[tools]]\ntype = \"http\"\nname = \"{name}\"\nurl = \"{url}\"\nmethod = \"POST\"\n{says}")
+    };
+    let fields = "requires_user_input = true\nuser_input_fields = [\"days\"]\n\
+                  parameters = { type = \"object\", properties = { days = { type = \"integer\" } } }\n";
+    let agent = "[model]\nprovider = \"demo\"\n".to_owned()
+        + &http("pay", "requires_confirmation = true\n")
+        + &http("book", fields)
+        + &http("late", "requires_confirmation = true\nexpires_in_s = 1\n");
+    let mut deployment = Deployment::with(1, |node| node.agent("demo", &agent)).await;
+    let mut publisher = deployment.publisher();
+    let started = publisher.ask(start_run("start", "s", "pay {}, book {} and late {}"));
+    let waiting = deployment.settled(&started).await;
+    assert_eq!(waiting["status"], "PAUSED", "{waiting:#}");
+    let calls: Vec<_> = waiting["tools"].as_array().expect("calls").iter().map(|tool| &tool["tool_call_id"]).collect();
+    let data = deployment.nodes[0].data();
+    deployment.nodes[0].kill_hard();
+    std::fs::remove_dir_all(data.join("state")).expect("there is a state store");
+    for file in ["views.db", "views.db-wal", "views.db-shm"] {
+        // Which of them exist is SQLite's business.
+        std::fs::remove_file(data.join(file)).ok();
+    }
+    deployment.nodes[0].start().await;
+    let decide = |id: &str, decision: Value| {
+        json!({"type": "ContinueRun", "id": id, "run_id": started["run_id"], "decided_by": "boss",
+            "requirements": [decision]})
+    };
+    let unfit = publisher.ask(decide("unfit", json!({"tool_call_id": calls[1], "confirmed": true})));
+    assert_eq!(outcome(&unfit), ("rejected", "decision_unfit"), "{unfit}");
+    let book = json!({"tool_call_id": calls[1], "confirmed": true, "input": {"days": 3}});
+    let booked = publisher.ask(decide("book", book.clone()));
+    assert_eq!((outcome(&booked), &booked["run_id"]), (ACCEPTED, &started["run_id"]), "{booked}");
+    let again = publisher.ask(decide("again", book));
+    assert_eq!(outcome(&again), ("rejected", "step_not_in_doubt"), "{again}");
+    let paid = publisher.ask(decide("pay", json!({"tool_call_id": calls[0], "confirmed": false, "note": "too much"})));
+    assert_eq!(outcome(&paid), ACCEPTED, "{paid}");
+    // Nobody decides about the third: its time ends by itself.
+    let run = loop {
+        let run = deployment.settled(&started).await;
+        if run["status"] != "PAUSED" {
+            break run;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(run["status"], "COMPLETED", "{run:#}");
+    assert_eq!((&run["tools"][1]["decided_by"], &run["tools"][1]["result"]), (&json!("boss"), &json!("done")));
+    let told = |at: usize| run["tools"][at]["result"].as_str().expect("a result").to_owned();
+    assert!(told(0).contains("too much") && told(2).contains("in time"), "{run:#}");
+    assert_eq!(ledger.calls().iter().map(|call| call.body.as_str()).collect::<Vec<_>>(), [r#"{"days":3}"#]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_made_changed_and_deleted_by_commands() {
     let deployment = Deployment::start(1).await;
     let (mut publisher, node) = (deployment.publisher(), deployment.node());

@@ -24,8 +24,9 @@ fn failures(findings: &[Value]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deployment_that_works_passes_every_check_and_one_that_is_not_there_yet_does_too() {
     let deployment = Deployment::start(1).await;
-    for (settings, told) in [(vec![], "are as they must be"), (vec![("REENACT_TOPIC_PREFIX", "not-yet")], "makes")] {
-        let (fine, findings) = found(deployment.node(), &settings);
+    let not_yet = [("REENACT_TOPIC_PREFIX", "not-yet"), ("REENACT_DATA", "not-yet")];
+    for (settings, told) in [(&[][..], "are as they must be"), (&not_yet, "makes")] {
+        let (fine, findings) = found(deployment.node(), settings);
         assert!(fine, "{}", failures(&findings));
         let of = |check: &str| findings.iter().find(|finding| finding["check"] == check);
         for check in ["kafka settings", "kafka brokers", "kafka topics", "kafka group", "data directory"] {
@@ -35,7 +36,7 @@ async fn a_deployment_that_works_passes_every_check_and_one_that_is_not_there_ye
         assert!(topics.contains(told), "{topics}");
     }
     // It has only looked: what a start would make is still to be made.
-    let (_, findings) = found(deployment.node(), &[("REENACT_TOPIC_PREFIX", "not-yet")]);
+    let (_, findings) = found(deployment.node(), &not_yet);
     assert!(
         findings.iter().any(|finding| finding["text"].as_str().is_some_and(|text| text.contains("`not-yet.owners`")))
     );
@@ -52,6 +53,7 @@ async fn what_keeps_a_start_from_working_is_named_with_its_remedy() {
         (("REENACT_KAFKA_PROPERTIES", file), ["`acks`", "leave it out"]),
         (("REENACT_OBJECTS", "elsewhere"), ["`elsewhere` is not the deployment's object store", "`--objects`"]),
         (("REENACT_TOPIC_PREFIX", "a b"), ["a b", "`--topic-prefix`"]),
+        (("REENACT_TOPIC_PREFIX", "another"), ["and is gone", "choose another `--data`"]),
         (("REENACT_KAFKA_PARTITIONS", "17"), ["--kafka-partitions 17", "6 partitions"]),
     ] {
         let (fine, findings) = found(deployment.node(), &[setting]);

@@ -11,6 +11,7 @@ mod doctor;
 mod examples;
 mod history;
 mod joining;
+mod keys;
 mod poison;
 mod publisher;
 mod schemas;

@@ -99,6 +99,27 @@ async fn a35_each_poisoned_record_is_put_aside_once_and_the_rest_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a35_what_is_too_large_for_a_dead_letter_is_put_aside_without_it_and_stops_nothing() {
+    let deployment = Deployment::start(1).await;
+    let mut publisher = deployment.publisher();
+    let huge = || "x".repeat(8_000_000);
+    let records = [
+        (Record::of(huge()).key(b"k").header("trace", b"17"), "its value of 8000000 bytes is not kept here", 1),
+        (Record::of(huge()).key(huge().as_bytes()), "neither are its key and headers", 0),
+        (Record::of("{}").header("trace", huge().as_bytes()), "neither are its key and headers", 0),
+    ];
+    for (number, (record, words, headers)) in records.iter().enumerate() {
+        let (partition, offset) = publisher.put(record);
+        let asked = start_run(&format!("behind {number}"), &format!("s{number}"), "hello");
+        assert_eq!(outcome(&publisher.ask(asked)), ("accepted", ""));
+        let found = letters(&deployment, number + 1).await.pop().expect("the newest is the last");
+        assert_eq!((&found["partition"], &found["offset"]), (&json!(partition), &json!(offset)));
+        assert!(found["reason"].as_str().is_some_and(|reason| reason.contains(words)), "{}", found["reason"]);
+        assert_eq!((found["value"].is_null(), found["headers"].as_array().map(Vec::len)), (true, Some(*headers)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a35_a_dead_letter_is_shown_and_goes_on_its_way_once_it_is_mended() {
     let deployment = Deployment::start(1).await;
     let mut publisher = deployment.publisher();

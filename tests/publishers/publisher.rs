@@ -69,7 +69,9 @@ impl Publisher {
     /// A publisher that sees all answers from now on.
     pub(crate) fn new(brokers: &str, prefix: &str) -> Self {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", brokers).set("message.max.bytes", "2000000").set("linger.ms", "0");
+        config.set("bootstrap.servers", brokers).set("linger.ms", "0");
+        // A broker looks at the size of what is sent, which is small where much of it is the same.
+        config.set("message.max.bytes", "50000000").set("compression.type", "lz4");
         let producer = ThreadedProducer::from_config_and_context(&config, Delivered).expect("a producer");
         let (answers, replies) = (topic::consumer(brokers, "publisher"), format!("{prefix}.replies"));
         let mut places = TopicPartitionList::new();

@@ -105,21 +105,25 @@ pub(crate) fn open_runs(log: &MemoryLog) -> BTreeSet<RunId> {
     open
 }
 
-/// The runs that were accepted.
-pub(crate) fn queued(log: &MemoryLog) -> BTreeSet<RunId> {
-    let run = |event| match event {
-        Event::Run(RunEvent::Queued(queued)) => Some(queued.run_id),
-        _ => None,
-    };
-    events(log).filter_map(run).collect()
+/// The runs that were accepted, each once: also those that were asked for in several sessions under one key.
+pub(crate) fn queued(log: &MemoryLog) -> Result<BTreeSet<RunId>, String> {
+    let mut all = BTreeSet::new();
+    for event in events(log) {
+        if let Event::Run(RunEvent::Queued(queued)) = event
+            && !all.insert(queued.run_id.clone())
+        {
+            return Err(format!("run `{}` was accepted twice", queued.run_id));
+        }
+    }
+    Ok(all)
 }
 
 /// What was promised to happen and has not been accepted by any run.
-pub(crate) fn missing(log: &MemoryLog, promises: &Promises) -> BTreeSet<RunId> {
-    let queued = queued(log);
+pub(crate) fn missing(log: &MemoryLog, promises: &Promises) -> Result<BTreeSet<RunId>, String> {
+    let queued = queued(log)?;
     let published = promises.published.lock().expect("promises");
     let accepted = promises.accepted.lock().expect("promises");
-    accepted.keys().chain(published.iter()).filter(|run| !queued.contains(*run)).cloned().collect()
+    Ok(accepted.keys().chain(published.iter()).filter(|run| !queued.contains(*run)).cloned().collect())
 }
 
 pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
@@ -145,7 +149,7 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
     if !open.is_empty() {
         return Err(format!("these runs were accepted and did not end: {open:?}"));
     }
-    let missing = missing(world.log, world.promises);
+    let missing = missing(world.log, world.promises)?;
     if !missing.is_empty() {
         return Err(format!("these runs were promised and are not in the log: {missing:?}"));
     }

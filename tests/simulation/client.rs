@@ -1,4 +1,5 @@
-//! The people of a world: they ask, repeat what was not answered, stop things, and decide about doubts.
+//! The people of a world: they ask, repeat what was not answered, and stop things. What they decide is in
+//! [`person`](crate::person).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,11 +13,9 @@ use reenact_actors::{
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
-    Command, CommandBody, CommandId, Event, EventLog, Forward, MemoryLog, PartitionId, RawJson, Recorded, RunEvent,
-    RunId, SessionEvent, SessionId, StepToken, Text, UserId,
+    Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RawJson, RunId, SessionId, Text, UserId,
     agent::{AgentSpec, WhenBusy},
-    command::{AgentRef, Decision, StartRun},
-    event::{Resolution, StepCall, StepInDoubt},
+    command::{AgentRef, StartRun},
 };
 
 use crate::{faults::Dice, ledger::Ledger, steps};
@@ -32,7 +31,7 @@ pub(crate) struct Promises {
 }
 
 /// Whose a session is: some are nobody's.
-fn owner(session: &SessionId) -> Option<UserId> {
+pub(crate) fn owner(session: &SessionId) -> Option<UserId> {
     let digit = session.as_str().bytes().last().unwrap_or_default() % 3;
     (digit > 0).then(|| UserId::trusted(&format!("u{digit}")))
 }
@@ -104,6 +103,7 @@ impl Client {
                 1 => self.delete_something(node, number).await,
                 5 => self.requeue_something(node, number).await,
                 2..=4 => self.publish(number).await,
+                6 => self.decide_what_waits(node, 1_000 + number).await,
                 _ => self.start_a_run(node, number).await,
             }
         }
@@ -186,78 +186,4 @@ impl Client {
             Err(other) => panic!("a deletion was answered with: {other}"),
         }
     }
-
-    /// The id of the call that a step makes.
-    fn call_id(&self, run: &RunId, step: u32) -> Arc<str> {
-        let requested = |recorded: Recorded| match recorded.decode().expect("readable") {
-            Event::Run(RunEvent::StepRequested(request)) if request.run_id == *run && request.step == step => {
-                match request.call {
-                    StepCall::Tool { call_id, .. } => Some(call_id),
-                    StepCall::Model { .. } | StepCall::Guardrail { .. } => None,
-                }
-            }
-            _ => None,
-        };
-        let events = (0..self.log.partitions()).flat_map(|number| self.log.recorded(PartitionId(number)));
-        events.into_iter().find_map(requested).expect("a step in doubt is a tool's")
-    }
-
-    /// Decides about every step in doubt, truthfully: the ledger knows what happened.
-    pub(crate) async fn settle_doubts(&self, node: &NodeHandle, round: u64) {
-        for (run_id, (session_id, doubts)) in doubts(&self.log) {
-            for doubt in doubts {
-                let happened = self.ledger.happened(StepToken::of_step(&run_id, doubt.step));
-                let resolution = match (happened, self.dice.below(3)) {
-                    (true, 0) => Resolution::Skip,
-                    (true, _) => Resolution::Completed { value: Text::inline("it did") },
-                    (false, 0) => Resolution::Fail,
-                    (false, _) => Resolution::Retry,
-                };
-                let tool_call_id = self.call_id(&run_id, doubt.step);
-                let body = CommandBody::ContinueRun {
-                    session_id: Some(session_id.clone()),
-                    run_id: run_id.clone(),
-                    decisions: vec![Decision { tool_call_id, resolution }],
-                    asked: 0,
-                };
-                let id = CommandId::trusted(&format!("resolve{}-{round}-{run_id}-{}", self.life, doubt.step));
-                let by = Some(owner(&session_id).unwrap_or_else(|| UserId::trusted("person")));
-                match node.submit(Command::new(id, by, body)).await {
-                    Ok(_)
-                    | Err(
-                        SubmitError::Unavailable { .. }
-                        | SubmitError::Refused(Refusal::StepNotInDoubt { .. } | Refusal::RunNotFound),
-                    ) => {}
-                    Err(other) => panic!("a decision was answered with: {other}"),
-                }
-            }
-        }
-    }
-}
-
-type Doubts = BTreeMap<RunId, (SessionId, Vec<StepInDoubt>)>;
-
-/// The steps in doubt as the log has them.
-fn doubts(log: &MemoryLog) -> Doubts {
-    let (mut doubts, mut shelved) = (Doubts::new(), Doubts::new());
-    for partition in (0..log.partitions()).map(PartitionId) {
-        for recorded in log.recorded(partition) {
-            let Some(session) = recorded.event.key.as_session() else { continue };
-            match recorded.decode().expect("readable") {
-                Event::Run(RunEvent::StepInDoubt(doubt)) => {
-                    doubts.entry(doubt.run_id.clone()).or_insert((session, Vec::new())).1.push(doubt);
-                }
-                Event::Run(RunEvent::StepResolved(resolved)) => {
-                    if let Some((_, known)) = doubts.get_mut(&resolved.run_id) {
-                        known.retain(|doubt| doubt.step != resolved.step);
-                    }
-                }
-                Event::Run(RunEvent::Requeued(requeued)) => doubts.extend(shelved.remove_entry(&requeued.run_id)),
-                Event::Run(event) if event.is_end() => shelved.extend(doubts.remove_entry(event.run_id())),
-                Event::Session(SessionEvent::Deleted(_)) => doubts.retain(|_, (of, _)| *of != session),
-                _ => {}
-            }
-        }
-    }
-    doubts
 }

@@ -372,9 +372,9 @@ impl Cluster {
         let begun = tokio::time::Instant::now();
         for round in 0.. {
             let Some(node) = self.somebody().map(|member| member.node.clone()) else { break };
-            client.settle_doubts(&node, round).await;
+            client.decide_what_waits(&node, round).await;
             let rests = check::open_runs(&self.log).is_empty()
-                && check::missing(&self.log, &self.promises).is_empty()
+                && check::missing(&self.log, &self.promises)?.is_empty()
                 && publisher.open().is_empty();
             if rests {
                 break;

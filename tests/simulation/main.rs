@@ -17,6 +17,7 @@ mod faults;
 mod flaky_shelf;
 mod flaky_store;
 mod ledger;
+mod person;
 mod publisher;
 mod restores;
 mod shuffled;

@@ -9,11 +9,26 @@ use std::{
 use reenact_events::{
     AgentId, Command, CommandBody, CommandId, DeadLetter, EventLog, Forward, MemoryLog, Offset, Outcome, PartitionId,
     ReplyTo, RunId, SessionId, Text,
-    command::{AgentRef, Decision, StartRun},
-    event::Resolution,
+    command::{AgentRef, Decision, KeyUse, StartRun},
+    hold::Verdict,
+    ids::derived,
 };
 
 use crate::faults::Dice;
+
+fn start(session_id: SessionId, agent: &str, input: String) -> CommandBody {
+    CommandBody::StartRun(Box::new(StartRun {
+        session_id,
+        agent: AgentRef::Named(AgentId::trusted(agent)),
+        input: Text::inline(&input),
+        media: Vec::new(),
+        metadata: None,
+        session_state: None,
+        stream: false,
+        background: true,
+        output_schema: None,
+    }))
+}
 
 #[derive(Default)]
 struct Sent {
@@ -50,6 +65,7 @@ impl Publisher {
                 0 | 1 => self.rubbish(number),
                 2 | 3 => self.without_a_session(number).await,
                 4 => self.change_a_session(number).await,
+                5 | 6 => self.under_a_key(number).await,
                 _ => self.start(number).await,
             }
         }
@@ -60,22 +76,27 @@ impl Publisher {
         let long = self.dice.hits(150);
         let id = CommandId::trusted(&format!("published-{number}"));
         let run = RunId::of_command(&id, &session_id);
-        let start = StartRun {
-            session_id,
-            agent: AgentRef::Named(AgentId::trusted(if self.dice.hits(100) { "nobody" } else { "simulated" })),
-            input: Text::inline(&if long { "long ".repeat(10_000) } else { "go".to_owned() }),
-            media: Vec::new(),
-            metadata: None,
-            session_state: None,
-            stream: false,
-            background: true,
-            output_schema: None,
-        };
-        let body = CommandBody::StartRun(Box::new(start));
+        let agent = if self.dice.hits(100) { "nobody" } else { "simulated" };
+        let body = start(session_id, agent, if long { "long ".repeat(10_000) } else { "go".to_owned() });
         for copy in 0..1 + self.dice.below(3) {
             self.send(Command::new(id.clone(), None, body.clone()), Some(run.clone()), copy).await;
         }
         self.sent.lock().expect("sent").runs.push(run);
+    }
+
+    /// One of few keys, for one of two requests, in any session: all that are taken are one run.
+    async fn under_a_key(&self, number: u64) {
+        let name = format!("key-{}", self.dice.below(3));
+        let id = CommandId::own(derived("simulated-command", &[&name]));
+        for copy in 0..1 + self.dice.below(4) {
+            let session_id = SessionId::trusted(&format!("k{}", self.dice.below(4)));
+            let run = RunId::of_command(&id, &session_id);
+            let request = if self.dice.hits(200) { "another" } else { "go" };
+            let key = KeyUse { key: derived("simulated-key", &[&name]), request: request.into() };
+            let body = start(session_id, "simulated", request.to_owned());
+            let command = Command { key: Some(Box::new(key)), ..Command::new(id.clone(), None, body) };
+            self.send(command, Some(run), number * 10 + copy).await;
+        }
     }
 
     async fn without_a_session(&self, number: u64) {
@@ -88,8 +109,8 @@ impl Publisher {
         let body = if self.dice.hits(500) {
             CommandBody::CancelRun { session_id: None, run_id, reason: None, asked: 0 }
         } else {
-            let decisions = vec![Decision { tool_call_id: "no-such-call".into(), resolution: Resolution::Skip }];
-            CommandBody::ContinueRun { session_id: None, run_id, decisions, asked: 0 }
+            let decisions = vec![Decision { tool_call_id: "no-such-call".into(), verdict: Verdict::no() }];
+            CommandBody::ContinueRun { session_id: None, run_id, decisions, decided_by: None, asked: 0 }
         };
         self.send(Command::new(CommandId::trusted(&format!("about-{number}")), None, body), None, 0).await;
     }
@@ -150,7 +171,7 @@ impl Publisher {
         for answer in self.log.answered() {
             answers.entry(answer.correlation_id.to_string()).or_default().push(answer.outcome);
         }
-        let queued = crate::check::queued(&self.log);
+        let queued = crate::check::queued(&self.log)?;
         for (correlation, run) in &sent.awaited {
             match answers.get(correlation).map(Vec::as_slice) {
                 Some([Outcome::Rejected]) => {}

@@ -188,7 +188,7 @@ fn a_snapshot_stands_in_for_a_beginning_that_was_removed() {
 
 /// What a claim accepts that goes on without everything behind an offset.
 fn loss(until: Offset) -> Vec<Loss> {
-    vec![Loss { of: LossOf::Events, from: Offset(0), until, reason: "it is gone".into() }]
+    vec![Loss { of: LossOf::Events, from: Offset(0), until, reason: "it is gone".into(), runs: Vec::new() }]
 }
 
 /// A state that has seen what the log does not have proves that acknowledged events are lost.

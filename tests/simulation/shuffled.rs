@@ -6,10 +6,11 @@ use reenact_actors::{
     step::StepError,
 };
 use reenact_events::{
-    BatchId, ChainHash, Event, NewEvent, Offset, PartitionId, Recorded, RunEvent, RunId, SessionId, StreamKey, Term,
-    Text, Timestamp,
+    BatchId, ChainHash, Event, NewEvent, Offset, PartitionId, RawJson, Recorded, RunEvent, RunId, SessionId, StreamKey,
+    Term, Text, Timestamp,
     command::Decision,
-    event::{Blocked, Failure, Resolution, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
+    event::{Blocked, Failure, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
+    hold::Verdict,
     invariants::Watch,
     session_state::SessionValues,
 };
@@ -115,6 +116,7 @@ impl Shuffle {
             4 => self.resolve(step),
             5 => RunCommand::Reconciled { step, attempt, answer: self.answer() },
             7 => RunCommand::Requeue { by: None },
+            8 => RunCommand::Expire,
             6 if self.dice.hits(50) => RunCommand::Cancel { reason: None, partial: None },
             _ => self.outcome(step, attempt, model),
         }
@@ -130,16 +132,19 @@ impl Shuffle {
             Some(StepCall::Tool { call_id, .. }) => call_id.clone(),
             _ => "no call".into(),
         };
-        let decisions = vec![Decision { tool_call_id, resolution: self.resolution() }];
+        let decisions = vec![Decision { tool_call_id, verdict: self.verdict() }];
         RunCommand::Resolve { decisions, by: None, has_slot: self.dice.hits(500) }
     }
 
-    fn resolution(&self) -> Resolution {
-        match self.dice.below(10) {
-            0 => Resolution::Fail,
-            1..=3 => Resolution::Skip,
-            4..=6 => Resolution::Completed { value: Text::inline("") },
-            _ => Resolution::Retry,
+    fn verdict(&self) -> Verdict {
+        let input = RawJson::parse(r#"{"who":"me"}"#).expect("is JSON");
+        match self.dice.below(12) {
+            0 => Verdict::Fail,
+            1..=3 => Verdict::no(),
+            4..=6 => Verdict::Result { value: Text::inline("") },
+            7 | 8 => Verdict::Confirmed { arguments: Some(Text::inline(input.as_str())), input: Some(input) },
+            9 => Verdict::Confirmed { arguments: Some(Text::inline(r#"{"less":1}"#)), input: None },
+            _ => Verdict::yes(),
         }
     }
 
@@ -193,7 +198,12 @@ impl Shuffle {
         let calls = if self.dice.hits(700) { self.dice.below(20) } else { 0 };
         let call = |_| ToolCallRequest {
             id: if self.dice.hits(500) { "same".into() } else { "".into() },
-            name: steps::TOOLS[usize::try_from(self.dice.below(4)).expect("small")].0.into(),
+            name: if self.dice.hits(300) {
+                self.dice.pick(&steps::held_tools()).0
+            } else {
+                self.dice.pick(&steps::TOOLS).0
+            }
+            .into(),
             arguments: Text::inline("{}"),
             refusal: self.dice.hits(100).then(|| "not an object".into()),
         };
@@ -221,7 +231,9 @@ impl Shuffle {
                 let model = matches!(step.call, StepCall::Model { .. });
                 let command = match step.state {
                     reenact_actors::run::StepState::Waiting { .. } => RunCommand::RetryDue { step: at },
-                    reenact_actors::run::StepState::InDoubt => self.resolve(at),
+                    reenact_actors::run::StepState::InDoubt | reenact_actors::run::StepState::Held(_) => {
+                        self.resolve(at)
+                    }
                     _ => self.outcome(at, step.attempt, model),
                 };
                 self.command(command)?;

@@ -11,6 +11,7 @@ use reenact_events::{
     AgentId, RawJson,
     agent::{AgentSpec, Effect, Guarded, GuardrailSpec, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
     event::{Blocked, Failure, Usage},
+    hold::{HoldSpec, InputField, Needs, OnExpiry},
     session_state::StateChanges,
 };
 
@@ -24,6 +25,18 @@ pub(crate) const TOOLS: [(&str, Effect); 4] = [
     ("refund", Effect::AtMostOnce),
 ];
 
+/// The tools whose calls wait for somebody: with what becomes of a call that nobody decides about.
+pub(crate) fn held_tools() -> [(&'static str, Effect, HoldSpec); 3] {
+    let field = InputField { name: "who".to_owned(), field_type: "str".to_owned(), description: None };
+    let hold = |needs, expires_in_s, on_expiry| HoldSpec { needs, expires_in_s, on_expiry };
+    let filled = hold(Needs::Input { fields: vec![field] }, Some(20), OnExpiry::Reject);
+    [
+        ("pay", Effect::AtMostOnce, hold(Needs::Confirmation, None, OnExpiry::Reject)),
+        ("write", Effect::Idempotent, filled),
+        ("sign", Effect::AtMostOnce, hold(Needs::Execution, Some(60), OnExpiry::Cancel)),
+    ]
+}
+
 /// How models fail: so that the next one is asked, so that less is sent, and so that the run ends.
 pub(crate) const FAILURES: [&str; 4] = ["rate_limited", "context_overflow", "context_overflow", "simulated"];
 
@@ -35,7 +48,9 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         effect,
         timeout_s: 30,
         kind: ToolKind::Builtin,
+        hold: None,
     };
+    let held = held_tools().map(|(name, effect, hold)| ToolSpec { hold: Some(hold), ..tool((name, effect)) });
     Arc::new(AgentSpec {
         id: AgentId::trusted("simulated"),
         name: "Simulated".to_owned(),
@@ -43,7 +58,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         instructions: Some("Be brief.".to_owned()),
         model: model("first", 2),
         fallbacks: vec![model("second", 0), model("third", 1)],
-        tools: TOOLS.map(tool).to_vec(),
+        tools: TOOLS.map(tool).into_iter().chain(held).collect(),
         history_runs: 2,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
@@ -83,8 +98,9 @@ impl SimulatedSteps {
     fn calls(&self, context: &str) -> Vec<RequestedCall> {
         (0..1 + self.dice.below(3))
             .map(|number| {
-                let name = match self.dice.below(12) {
+                let name = match self.dice.below(14) {
                     0 => "no_such_tool",
+                    12 | 13 => self.dice.pick(&held_tools()).0,
                     other => TOOLS[usize::try_from(other).expect("small") % TOOLS.len()].0,
                 };
                 let arguments = if self.dice.hits(100) { "{broken" } else { "{}" };
@@ -182,7 +198,7 @@ impl Steps for SimulatedSteps {
     }
 
     fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
-        if arguments == "{}" { Ok(arguments.into()) } else { Err("not an object".to_owned()) }
+        if RawJson::parse(arguments).is_ok() { Ok(arguments.into()) } else { Err("not an object".to_owned()) }
     }
 
     fn check_schema(&self, _: &RawJson) -> Result<(), String> {

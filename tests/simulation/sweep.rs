@@ -27,7 +27,8 @@ use reenact_events::{
     RunEvent, RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
     command::{AgentRef, Decision, StartRun},
-    event::{Blocked, Failure, Resolution},
+    event::{Blocked, Failure},
+    hold::Verdict,
     memory_log::{Fault, Faults},
 };
 use reenact_snapshots::{ExportableStore, MemoryStore, StateStore};
@@ -224,7 +225,7 @@ impl Scene {
         }
         self.promises.accepted.lock().expect("promises").insert(run, SessionId::trusted("s"));
         for round in 0..1_000 {
-            client.settle_doubts(&node, round).await;
+            client.decide_what_waits(&node, round).await;
             if self.ended() {
                 return;
             }
@@ -412,8 +413,8 @@ fn a_command_for_a_run_whose_actor_failed_and_is_not_back_does_not_keep_it_from_
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let session_id = Some(SessionId::trusted("bad"));
-        let decisions = vec![Decision { tool_call_id: "no-such-call".into(), resolution: Resolution::Skip }];
-        let body = CommandBody::ContinueRun { session_id, run_id, decisions, asked: 0 };
+        let decisions = vec![Decision { tool_call_id: "no-such-call".into(), verdict: Verdict::no() }];
+        let body = CommandBody::ContinueRun { session_id, run_id, decisions, decided_by: None, asked: 0 };
         let answer = node.submit(Command::new(CommandId::trusted("decide"), None, body)).await;
         assert!(matches!(answer, Err(SubmitError::Refused(Refusal::StepNotInDoubt { .. }))), "{answer:?}");
         scene.until_all_have_ended().await;

@@ -6,6 +6,7 @@
 
 mod agent;
 mod guardrails;
+mod hold;
 mod model;
 mod problems;
 mod schema;

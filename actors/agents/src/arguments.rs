@@ -131,6 +131,7 @@ mod tests {
             effect: Effect::AtMostOnce,
             timeout_s: 1,
             kind: ToolKind::Builtin,
+            hold: None,
         };
         Schemas::default().check(&tool, arguments)
     }

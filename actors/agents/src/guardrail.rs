@@ -43,6 +43,7 @@ pub(crate) async fn ask(http: HttpTools<'_>, call: GuardrailCall) -> Result<Opti
         effect: Effect::ReadOnly,
         timeout_s: call.guardrail.timeout_s,
         kind: ToolKind::Builtin,
+        hold: None,
     };
     let endpoint = Endpoint { method: "POST", url: &call.guardrail.url, headers: &call.guardrail.headers };
     let asked = ToolCall { tool: Arc::new(tool), arguments: body.to_string().into(), context: call.context };

@@ -110,6 +110,10 @@ impl Steps for AgentSteps {
                     self.http_tools().call(&call, Endpoint { method, url, headers }).await
                 }
                 ToolKind::Builtin => builtin::call(&call, self.clock.now()).await,
+                ToolKind::External => {
+                    let text = format!("`{}` is called elsewhere and cannot be called from here", call.tool.name);
+                    ToolReply { text, error: true, media: Vec::new(), session_state: None }
+                }
             }
         }
         .boxed()
@@ -122,6 +126,7 @@ impl Steps for AgentSteps {
                     self.http_tools().reconcile(&call, Endpoint { method, url, headers }).await
                 }
                 ToolKind::Builtin => Reconciled::Unknown("a built-in tool keeps no record of its calls".into()),
+                ToolKind::External => Reconciled::Unknown("the tool is called elsewhere".into()),
             }
         }
         .boxed()

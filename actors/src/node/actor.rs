@@ -154,9 +154,9 @@ impl Actor for NodeActor {
 
     async fn pre_start(&self, myself: ActorRef<NodeMessage>, seed: NodeSeed) -> Result<NodeState, ActorProcessingErr> {
         let NodeSeed { shared, gateway } = seed;
-        let mut helpers = vec![tokio::spawn(sweep_blobs(shared.clone()))];
+        let answers = shared.tools.log.answers();
+        let mut helpers = vec![tokio::spawn(sweep_blobs(shared.clone())), tokio::spawn(gateway.follow(answers))];
         if shared.tools.log.is_shared() {
-            helpers.push(tokio::spawn(gateway.follow(shared.tools.log.answers())));
             helpers.push(tokio::spawn(live::relay(shared.live.clone())));
         }
         let helpers = helpers.iter().map(|task| AbortOnDrop(task.abort_handle())).collect();

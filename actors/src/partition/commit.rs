@@ -7,8 +7,8 @@ use std::{
 };
 
 use reenact_events::{
-    Answer, Batch, BatchId, CommandId, CommitOutcome, Committed, DeadLetter, Event, EventLog, Forward, Lease,
-    NewAnswer, NewEvent, Offset, StreamKey, Timestamp, UserId, ids,
+    Answer, Batch, BatchId, Command, CommandId, CommitOutcome, Committed, DeadLetter, Event, EventLog, Forward, Lease,
+    NewAnswer, NewEvent, Offset, Outcome, StreamKey, Timestamp, UserId, ids,
 };
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
@@ -67,19 +67,41 @@ pub enum Settlement {
 }
 
 impl Settles {
-    /// The same command, whose events the log does not take.
+    /// The same command, with which the log does not take something. Each time there is less of it, so that the cursor
+    /// passes it in the end: nothing that a publisher sends may hold up those behind it.
     fn refused(self, reason: &Arc<str>) -> Self {
-        let error = SubmitError::from(Refusal::TooLarge(reason.clone()));
+        let offset = self.offset;
         let settlement = match self.settlement {
-            Settlement::Decided(Some(answer)) => {
-                let asker =
-                    Asker { correlation_id: answer.correlation_id.clone(), command_id: answer.command_id.clone() };
-                Settlement::Decided(Some(Box::new(answers::rejected(&asker, &error))))
+            Settlement::Decided(Some(answer)) if answer.outcome != Outcome::Rejected => {
+                Settlement::Decided(Some(too_large(answer.correlation_id, answer.command_id, reason)))
             }
-            other => other,
+            Settlement::Forwarded(forward) => {
+                let Forward { partition, command: Command { id, reply_to, .. } } = *forward;
+                tracing::error!(%offset, command = %id, %partition, %reason, "a command cannot be sent on: it is refused");
+                Settlement::Decided(reply_to.map(|reply_to| too_large(reply_to.correlation_id, id, reason)))
+            }
+            Settlement::Dead(letter) if letter.value.is_some() => {
+                let bytes = letter.value.as_ref().map_or(0, Vec::len);
+                let reason =
+                    format!("{}; its value of {bytes} bytes is not kept here ({reason})", letter.reason).into();
+                Settlement::Dead(Box::new(DeadLetter { value: None, reason, ..*letter }))
+            }
+            Settlement::Dead(letter) if letter.key.is_some() || !letter.headers.is_empty() => {
+                let reason = format!("{}, and neither are its key and headers", letter.reason).into();
+                Settlement::Dead(Box::new(DeadLetter { key: None, headers: Vec::new(), reason, ..*letter }))
+            }
+            Settlement::Dead(_) | Settlement::Decided(_) => {
+                tracing::error!(%offset, %reason, "a command is passed over, and nobody can be told");
+                Settlement::Decided(None)
+            }
         };
-        Self { offset: self.offset, settlement }
+        Self { offset, settlement }
     }
+}
+
+fn too_large(correlation_id: Arc<str>, command_id: CommandId, reason: &Arc<str>) -> Box<Answer> {
+    let error = SubmitError::from(Refusal::TooLarge(reason.clone()));
+    Box::new(answers::rejected(&Asker { correlation_id, command_id }, &error))
 }
 
 /// The events are durable and folded.

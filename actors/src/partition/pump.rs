@@ -1,8 +1,9 @@
 //! Feeds the commands of the log to a partition: many at once, in order, each until it is settled.
 //!
 //! A command that is another partition's is sent on; what is no command goes to the dead letters; a command
-//! that names only a run is asked of the partitions in turn. When one command must be asked again, those
-//! behind it are asked again after it.
+//! that names only a run is asked of the partitions in turn. A run that is asked for under an idempotency key comes to
+//! the key's partition first: the first request takes the key, and it and its repeats are sent on to the session that
+//! it named. When one command must be asked again, those behind it are asked again after it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,11 +16,12 @@ use futures::{
     stream::{BoxStream, FuturesUnordered},
 };
 use reenact_events::{
-    Arrival, Blobs, Command, CommandBody, CommandRecord, Forward, LogError, Offset, PartitionId, SessionId, StreamKey,
-    Text, event::Resolution,
+    Arrival, Blobs, Command, CommandBody, CommandId, CommandRecord, Event, Forward, LogError, Offset, PartitionId,
+    SessionId, StreamKey, Text, UserId, command::KeyUse, event::KeyUsed, hold::Verdict,
 };
 use reenact_snapshots::StoreError;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::{AbortOnDrop, Partition, PartitionMessage, Proposal, ProposeError, Settlement, Settles, Submission};
 use crate::{
@@ -43,6 +45,7 @@ pub(super) fn command_pump(partition: &Partition) -> AbortOnDrop {
         waiting: BTreeMap::new(),
         queue: VecDeque::new(),
         in_flight: FuturesUnordered::new(),
+        keys: BTreeMap::new(),
         read: None,
         barred: false,
     };
@@ -78,6 +81,8 @@ struct Pump {
     /// What is to be asked, in order.
     queue: VecDeque<Offset>,
     in_flight: FuturesUnordered<BoxFuture<'static, (Offset, Came)>>,
+    /// Idempotency keys that are being taken, by the command that takes them.
+    keys: BTreeMap<Offset, Uuid>,
     /// The last command that was read.
     read: Option<Offset>,
     /// Something must be asked again: nothing new is asked before all have come back.
@@ -174,6 +179,17 @@ impl Pump {
             Route::To(partition, command) => {
                 self.settle(offset, Settlement::Forwarded(Box::new(Forward { partition, command })))?;
             }
+            Route::First(key, forward) => {
+                self.keys.insert(offset, key.by.key);
+                let stream = StreamKey::idempotency(key.by.key);
+                let made = Made { stream, owner: command.user_id, cause: Some(command.id), event: key.into() };
+                self.settle_with(offset, Settlement::Forwarded(Box::new(forward)), Some(made))?;
+            }
+            Route::Taken => {
+                let error = SubmitError::from(Refusal::KeyUsed);
+                self.settle(offset, Consumed::of(offset, &command).rejected(&error).settlement)?;
+            }
+            Route::AfterKey => return Ok(false),
             Route::Unknown if !self.in_flight.is_empty() => return Ok(false),
             Route::Unknown => {
                 let error = SubmitError::from(Refusal::RunNotFound);
@@ -185,12 +201,13 @@ impl Pump {
 
     fn route(&self, command: &Command) -> Result<Route, Ended> {
         let (here, all) = (self.partition.lease.partition, self.partition.shared.tools.log.partitions());
-        if let Some(session) = command.body.session_id() {
-            let owner = StreamKey::session(session).partition_of(all);
-            return Ok(match owner == here {
-                true => Route::Here(session.clone()),
-                false => Route::To(owner, command.clone()),
-            });
+        match (command.stream(), &command.key, command.body.session_id()) {
+            (Some(stream), ..) if stream.partition_of(all) != here => {
+                return Ok(Route::To(stream.partition_of(all), command.clone()));
+            }
+            (Some(_), Some(used), Some(session)) => return self.under_key(used, session, command),
+            (Some(_), None, Some(session)) => return Ok(Route::Here(session.clone())),
+            _ => {}
         }
         let mut next = command.clone();
         let (CommandBody::CancelRun { run_id, asked, .. }
@@ -210,6 +227,27 @@ impl Pump {
             return Ok(Route::Unknown);
         }
         Ok(Route::To(PartitionId((here.0 + 1) % all), next))
+    }
+
+    fn under_key(&self, used: &KeyUse, session: &SessionId, command: &Command) -> Result<Route, Ended> {
+        if self.keys.values().any(|key| *key == used.key) {
+            return Ok(Route::AfterKey);
+        }
+        let known = self.partition.states.used_key(used.key).map_err(|error| self.broken(error))?;
+        if known.as_ref().is_some_and(|known| known.request != used.request) {
+            return Ok(Route::Taken);
+        }
+        let first = known.is_none();
+        let session_id = known.map_or_else(|| session.clone(), |known| known.session_id);
+        let partition = StreamKey::session(&session_id).partition_of(self.partition.shared.tools.log.partitions());
+        let mut next = Command { key: None, ..command.clone() };
+        if let CommandBody::StartRun(start) = &mut next.body {
+            start.session_id = session_id.clone();
+        }
+        Ok(match first {
+            true => Route::First(KeyUsed { by: used.clone(), session_id }, Forward { partition, command: next }),
+            false => Route::To(partition, next),
+        })
     }
 
     /// The partition is restored anew.
@@ -256,15 +294,21 @@ impl Pump {
 
     /// Settles a command without a decision.
     fn settle(&mut self, offset: Offset, settlement: Settlement) -> Result<(), Ended> {
+        self.settle_with(offset, settlement, None)
+    }
+
+    /// Settles a command that no entity decides, perhaps with an event.
+    fn settle_with(&mut self, offset: Offset, settlement: Settlement, made: Option<Made>) -> Result<(), Ended> {
         let (reply, answer) = oneshot::channel();
-        let proposal = Proposal {
-            key: StreamKey::partition(self.partition.lease.partition),
-            owner: None,
-            cause: None,
-            at: self.partition.shared.now(),
-            events: Vec::new(),
-            settles: Some(Settles { offset, settlement }),
-            reply,
+        let (at, settles) = (self.partition.shared.now(), Some(Settles { offset, settlement }));
+        let proposal = match made {
+            Some(Made { stream: key, owner, cause, event }) => {
+                Proposal { key, owner, cause, at, events: vec![event], settles, reply }
+            }
+            None => {
+                let key = StreamKey::partition(self.partition.lease.partition);
+                Proposal { key, owner: None, cause: None, at, events: Vec::new(), settles, reply }
+            }
         };
         self.send(offset, PartitionMessage::Settle(proposal))?;
         let came = async move {
@@ -279,6 +323,7 @@ impl Pump {
     }
 
     fn came(&mut self, offset: Offset, came: Came) -> Result<(), Ended> {
+        self.keys.remove(&offset);
         match came {
             Came::Settled => {
                 self.waiting.remove(&offset);
@@ -311,10 +356,24 @@ impl Pump {
     }
 }
 
+/// What the pump itself has decided.
+struct Made {
+    stream: StreamKey,
+    owner: Option<UserId>,
+    cause: Option<CommandId>,
+    event: Event,
+}
+
 /// Where a command goes.
 enum Route {
     Here(SessionId),
     To(PartitionId, Command),
+    /// The first one under its key, and on its way.
+    First(KeyUsed, Forward),
+    /// Its key stands for another request.
+    Taken,
+    /// Another one is taking its key.
+    AfterKey,
     /// Nobody knows its run, or nobody yet.
     Unknown,
 }
@@ -335,9 +394,10 @@ async fn with_short_texts(mut command: Command, blobs: &dyn Blobs) -> Result<Com
     let mut texts: Vec<&mut Text> = match &mut command.body {
         CommandBody::StartRun(start) => vec![&mut start.input],
         CommandBody::ContinueRun { decisions, .. } => {
-            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.resolution {
-                Resolution::Completed { value } => Some(value),
-                _ => None,
+            let values = decisions.iter_mut().filter_map(|decision| match &mut decision.verdict {
+                Verdict::Result { value } => Some(value),
+                Verdict::Confirmed { arguments, .. } => arguments.as_mut(),
+                Verdict::Rejected { .. } | Verdict::Fail => None,
             });
             values.collect()
         }

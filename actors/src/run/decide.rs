@@ -4,6 +4,7 @@
 //! no outcome, and the step's declared effect answers it (architecture §8).
 
 mod guardrails;
+mod holds;
 mod models;
 mod output;
 mod requeue;
@@ -16,9 +17,8 @@ use reenact_events::{
     agent::{AgentSpec, Effect},
     command::Decision,
     event::{
-        Blocked, CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed,
-        RunPaused, RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResolved,
-        StepResult,
+        Blocked, CancellationStage, Failure, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunStarted,
+        RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResult,
     },
     session_state::StateChanges,
 };
@@ -117,7 +117,7 @@ pub enum RunCommand {
         /// What the model had said of its unfinished answer.
         partial: Option<Text>,
     },
-    /// Somebody decided about steps in doubt.
+    /// Somebody decided about calls that are held or in doubt.
     Resolve {
         /// What is decided, at least one.
         decisions: Vec<Decision>,
@@ -126,6 +126,8 @@ pub enum RunCommand {
         /// Whether it has a slot, so that it goes on at once when nothing else is left to decide.
         has_slot: bool,
     },
+    /// The time of a held call may be over.
+    Expire,
     /// It cannot go on.
     Fail(Failure),
     /// It has failed or was stopped, and is to wait for its turn once more.
@@ -204,6 +206,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Recover { owed } => draft.recover(&owed),
         RunCommand::Cancel { reason, partial } => draft.cancel(reason, partial),
         RunCommand::Resolve { decisions, by, has_slot } => draft.resolve(decisions, by.as_ref(), has_slot)?,
+        RunCommand::Expire => draft.expire(),
         RunCommand::Fail(error) => draft.fail(error),
         RunCommand::Requeue { .. } => return Err(not_requeued(run, false)),
     }
@@ -276,7 +279,7 @@ impl Draft<'_> {
             StepState::Failed(error) => self.fail(self.out_of_models(&last, error)),
             _ => {}
         }
-        self.pause_if_only_doubts_are_left();
+        self.pause_if_only_somebody_can_help();
     }
 
     fn request(&mut self, step: u32, attempt: u32, call: StepCall, asked: Asked) {
@@ -354,15 +357,6 @@ impl Draft<'_> {
         self.advance();
     }
 
-    fn pause_if_only_doubts_are_left(&mut self) {
-        let open = self.run.progress.open;
-        let in_doubt = self.run.open_steps().filter(|(_, step)| step.state == StepState::InDoubt).count();
-        if self.run.progress.status == RunStatus::Running && open > 0 && in_doubt == open as usize {
-            let reason = "it is not known whether a tool call happened; decide about each step in doubt".into();
-            self.push(RunPaused { run_id: self.run_id(), reason });
-        }
-    }
-
     fn cancel(&mut self, reason: Option<Arc<str>>, partial: Option<Text>) {
         let stage = match self.run.progress.status {
             RunStatus::Pending => CancellationStage::Pending,
@@ -376,23 +370,17 @@ impl Draft<'_> {
     /// All decisions count, or none does.
     fn resolve(&mut self, decisions: Vec<Decision>, by: Option<&UserId>, has_slot: bool) -> Result<(), Refusal> {
         for decision in decisions {
-            let in_doubt =
-                |step: &Step| step.state == StepState::InDoubt && step.call_id() == Some(&decision.tool_call_id);
-            let Some((step, _)) = self.run.open_steps().find(|(_, step)| in_doubt(step)) else {
-                return Err(Refusal::not_in_doubt(self.run.id(), &[decision]));
-            };
-            let fails = decision.resolution == Resolution::Fail;
-            let (run_id, resolution, by) = (self.run_id(), decision.resolution, by.cloned());
-            self.push(StepResolved { run_id, step, resolution, by });
-            if fails {
-                self.fail(Failure {
-                    kind: "step_in_doubt".into(),
-                    message: format!("step {step} was in doubt and it was decided that the run fails").into(),
-                    status: None,
-                });
+            self.decided(decision, by)?;
+            if self.run.progress.status.is_end() {
                 return Ok(());
             }
         }
+        self.go_on(has_slot);
+        Ok(())
+    }
+
+    /// After a decision, or when nobody is waited for any more.
+    fn go_on(&mut self, has_slot: bool) {
         match self.run.progress.status {
             RunStatus::Paused if has_slot => self.begin(),
             RunStatus::Running => {
@@ -401,7 +389,6 @@ impl Draft<'_> {
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn retry_what_may_be(&mut self) {

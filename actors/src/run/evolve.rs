@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use reenact_events::{
     RunEvent, Timestamp,
-    event::{Resolution, RunQueued, RunStatus, StepCall, StepRequested},
+    event::{Resolution, RunQueued, RunStatus, StepCall, StepHeld, StepRequested},
+    hold::{self, Verdict},
 };
 
-use super::state::{Asked, GivenUp, Origin, Progress, RunState, Step, StepState};
+use super::state::{Asked, GivenUp, Hold, Origin, Progress, RunState, Step, StepState};
 
 /// The run after its first event.
 #[must_use]
@@ -47,10 +48,14 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
             None => settle(run, failed.step, StepState::Failed(failed.error.clone())),
         },
         RunEvent::StepInDoubt(doubt) => update(run, doubt.step, |step| step.state = StepState::InDoubt),
-        RunEvent::StepResolved(resolved) => match &resolved.resolution {
-            Resolution::Retry => update(run, resolved.step, |step| step.state = StepState::RetryAllowed),
-            resolution => settle(run, resolved.step, StepState::Resolved(resolution.clone())),
+        RunEvent::StepResolved(resolved) => match (&resolved.resolution, resolved.outcome()) {
+            (Resolution::Retry, _) => update(run, resolved.step, |step| step.state = StepState::RetryAllowed),
+            (_, Some(outcome)) => settle(run, resolved.step, StepState::Done(outcome)),
+            (resolution, None) => settle(run, resolved.step, StepState::Resolved(resolution.clone())),
         },
+        RunEvent::StepHeld(held) => hold(run, held),
+        RunEvent::StepAnswered(answered) => answer(run, answered.step, &answered.verdict),
+        RunEvent::StepExpired(expired) => settle(run, expired.step, StepState::Done(hold::expired())),
         RunEvent::Paused(_) => run.progress.status = RunStatus::Paused,
         RunEvent::CancelRequested(_) => {}
         RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
@@ -78,6 +83,9 @@ pub fn touched_step(event: &RunEvent) -> Option<u32> {
         RunEvent::StepFailed(event) => Some(event.step),
         RunEvent::StepInDoubt(event) => Some(event.step),
         RunEvent::StepResolved(event) => Some(event.step),
+        RunEvent::StepHeld(event) => Some(event.step),
+        RunEvent::StepAnswered(event) => Some(event.step),
+        RunEvent::StepExpired(event) => Some(event.step),
         _ => None,
     }
 }
@@ -108,6 +116,40 @@ fn requested(run: &mut RunState, request: &StepRequested) {
     if matches!(request.call, StepCall::Model { .. }) {
         run.progress.turns += 1;
         run.progress.last_turn = Some(request.step);
+    }
+}
+
+fn hold(run: &mut RunState, held: &StepHeld) {
+    let StepHeld { step, call, token, needs, expires_at, on_expiry, .. } = held.clone();
+    if run.step(step).is_some() {
+        // The run was queued again, and asks again.
+        return update(run, step, |step| step.state = StepState::Held(Hold { needs, expires_at, on_expiry }));
+    }
+    run.steps.push(Arc::new(Step {
+        call,
+        token,
+        attempt: 0,
+        failures: 0,
+        asked: Asked::default(),
+        given_up: Vec::new(),
+        not_after: Timestamp::default(),
+        state: StepState::Held(Hold { needs, expires_at, on_expiry }),
+        unfit: None,
+    }));
+    run.progress.steps += 1;
+    run.progress.open += 1;
+}
+
+fn answer(run: &mut RunState, step: u32, verdict: &Verdict) {
+    match (verdict, verdict.outcome()) {
+        (Verdict::Confirmed { arguments: changed, .. }, _) => update(run, step, |step| {
+            if let (Some(changed), StepCall::Tool { arguments, .. }) = (changed, &mut step.call) {
+                arguments.clone_from(changed);
+            }
+            step.state = StepState::RetryAllowed;
+        }),
+        (_, Some(outcome)) => settle(run, step, StepState::Done(outcome)),
+        (_, None) => settle(run, step, StepState::Resolved(Resolution::Fail)),
     }
 }
 

@@ -10,4 +10,4 @@ pub mod trim;
 
 pub use decide::{Context, ReconcileAnswer, RunCommand, decide, history_lost, not_requeued};
 pub use evolve::evolve;
-pub use state::{Asked, RunState, Step, StepState};
+pub use state::{Asked, Origin, RunState, Step, StepState};

@@ -11,9 +11,10 @@ use reenact_events::{
     agent::AgentSpec,
     command::Decision,
     event::{
-        Resolution, RunCancelled, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested, StepResolved,
-        StepResult,
+        Resolution, RunCancelled, StepAnswered, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
+        StepResolved, StepResult,
     },
+    hold::Verdict,
 };
 
 use super::{
@@ -140,7 +141,10 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
             let (step, attempt, answer) = (*step, *attempt, ReconcileAnswer::Unknown(reason.clone()));
             vec![recover(), RunCommand::Reconciled { step, attempt, answer }]
         }
-        RunEvent::StepResolved(StepResolved { step, by, .. }) => {
+        RunEvent::StepHeld(_) => vec![recover()],
+        RunEvent::StepExpired(_) => vec![RunCommand::Expire],
+        RunEvent::StepAnswered(StepAnswered { step, by, .. })
+        | RunEvent::StepResolved(StepResolved { step, by, .. }) => {
             let attempt = run.step(*step).map_or(0, |step| step.attempt);
             let all = decisions(run, rest);
             // Several at one moment may have come together or one by one.
@@ -214,11 +218,24 @@ fn at_once(rest: &[Recording]) -> impl Iterator<Item = &Recording> {
 
 fn decisions(run: &RunState, rest: &[Recording]) -> Vec<Decision> {
     let decision = |recorded: &Recording| {
-        let RunEvent::StepResolved(StepResolved { step, resolution, .. }) = &recorded.event else { return None };
-        let Some(StepCall::Tool { call_id, .. }) = run.step(*step).map(|step| &step.call) else { return None };
-        Some(Decision { tool_call_id: call_id.clone(), resolution: Resolution::clone(resolution) })
+        let (step, verdict) = match &recorded.event {
+            RunEvent::StepResolved(resolved) => (resolved.step, verdict(resolved)),
+            RunEvent::StepAnswered(answered) => (answered.step, answered.verdict.clone()),
+            _ => return None,
+        };
+        let Some(StepCall::Tool { call_id, .. }) = run.step(step).map(|step| &step.call) else { return None };
+        Some(Decision { tool_call_id: call_id.clone(), verdict })
     };
     at_once(rest).map_while(decision).collect()
+}
+
+fn verdict(resolved: &StepResolved) -> Verdict {
+    match &resolved.resolution {
+        Resolution::Retry => Verdict::yes(),
+        Resolution::Completed { value } => Verdict::Result { value: value.clone() },
+        Resolution::Skip => Verdict::Rejected { note: resolved.note.clone() },
+        Resolution::Fail => Verdict::Fail,
+    }
 }
 
 fn failure(event: &RunEvent) -> Option<RunCommand> {

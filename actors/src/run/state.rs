@@ -9,6 +9,7 @@ use reenact_events::{
     AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::AgentSpec,
     event::{Failure, Resolution, RunStatus, StepCall, StepResult},
+    hold::{Needs, OnExpiry},
 };
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,9 @@ pub enum StepState {
     },
     /// It cannot be known whether the latest attempt happened.
     InDoubt,
-    /// Somebody decided that the attempt in doubt did not happen: the next one may be made.
+    /// It is not made before somebody has decided about it.
+    Held(Hold),
+    /// Somebody decided that it may be made: it was held, or the attempt in doubt did not happen.
     RetryAllowed,
     /// It brought this.
     Done(StepResult),
@@ -86,7 +89,24 @@ pub enum StepState {
     Resolved(Resolution),
 }
 
+/// What a held call waits for, and how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// What.
+    pub needs: Needs,
+    /// When nobody is waited for any more.
+    pub expires_at: Option<Timestamp>,
+    /// What happens then.
+    pub on_expiry: OnExpiry,
+}
+
 impl StepState {
+    /// Whether only somebody's decision helps.
+    #[must_use]
+    pub fn waits_for_somebody(&self) -> bool {
+        matches!(self, Self::InDoubt | Self::Held(_))
+    }
+
     /// Whether nothing more will happen to the step.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -119,7 +139,7 @@ pub struct Step {
     pub call: StepCall,
     /// Its name across attempts.
     pub token: StepToken,
-    /// The latest attempt, from 1.
+    /// The latest attempt, from 1; 0 while none was made of a held call.
     pub attempt: u32,
     /// How many attempts to make the same call failed; attempts that a crash cut off do not count.
     pub failures: u32,
@@ -201,7 +221,21 @@ impl RunState {
     /// Whether it is paused and nothing is left to decide: it goes on as soon as there is a slot.
     #[must_use]
     pub fn may_continue(&self) -> bool {
-        self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| step.state != StepState::InDoubt)
+        self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| !step.state.waits_for_somebody())
+    }
+
+    /// When nobody is waited for any more for one of its held calls, the earliest. A run that was queued again asks
+    /// anew when its turn comes: until then no time runs.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        if self.progress.status == RunStatus::Pending {
+            return None;
+        }
+        let expiry = |(_, step): (u32, &Arc<Step>)| match &step.state {
+            StepState::Held(hold) => hold.expires_at,
+            _ => None,
+        };
+        self.open_steps().filter_map(expiry).min()
     }
 
     /// What is told of where it is: once everything is decided it waits for its turn and for no person.

@@ -58,7 +58,7 @@ pub fn evolve(session: &mut SessionState, event: &Event) {
         }
         Event::Session(SessionEvent::Deleted(_)) => session.exists = false,
         Event::Run(run) => evolve_run(session, run),
-        Event::Session(SessionEvent::Updated(_)) | Event::Component(_) | Event::Partition(_) => {}
+        Event::Session(SessionEvent::Updated(_)) | Event::Component(_) | Event::Partition(_) | Event::Key(_) => {}
     }
 }
 

@@ -48,6 +48,7 @@ impl SessionWork {
                         self.stand_in_line(&run)?;
                     }
                 }
+                RunStatus::Paused if run.next_expiry().is_some() => self.spawn(run_id, Entry::Waiting).await?,
                 _ => {}
             }
         }
@@ -75,7 +76,7 @@ impl SessionWork {
                 // What stands in its mailbox is still answered.
                 place.actor.drain().map_err(|error| error.to_string())?;
             }
-        } else if self.runs.get(run_id).is_some_and(|place| place.sent == handled) {
+        } else if self.runs.get(run_id).is_some_and(|place| place.sent == handled) && !self.expires(run_id)? {
             // A paused run costs no memory. Only this actor sends to it, so its mailbox is empty.
             if let Some(place) = self.runs.remove(run_id) {
                 place.actor.stop(None);
@@ -86,6 +87,11 @@ impl SessionWork {
         }
         self.line_up()?;
         self.delete_if_quiet().await
+    }
+
+    /// Whether the run waits for a moment too: then its actor stays, and wakes up by itself.
+    fn expires(&self, run_id: &RunId) -> Result<bool, ActorProcessingErr> {
+        Ok(self.partition().states.run(run_id)?.is_some_and(|run| run.next_expiry().is_some()))
     }
 
     pub(super) fn tell(&mut self, run_id: &RunId, message: RunMessage) {

@@ -8,13 +8,16 @@ use std::{
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
     agent::AgentSpec,
-    event::{PartitionEvent, StepResult},
+    event::{KeyEvent, PartitionEvent, Resolution, StepResult},
+    hold::Verdict,
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
 use super::{
     SCAN_MAX,
-    stored::{StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id},
+    stored::{
+        StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id,
+    },
     values,
 };
 use crate::{
@@ -175,6 +178,10 @@ impl Hot {
         }
         if let Event::Partition(PartitionEvent::Claimed(claimed)) = fact.event {
             self.take_losses(claimed.losses, changes)?;
+        }
+        if let Event::Key(KeyEvent::Used(used)) = fact.event {
+            let stored = StoredKey { request: used.by.request.clone(), session_id: used.session_id.clone() };
+            changes.put(keys::used_key(used.by.key), &stored)?;
         }
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
@@ -340,7 +347,11 @@ fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     match fact.event {
         Event::Session(_)
         | Event::Run(
-            RunEvent::StepResolved(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_) | RunEvent::Requeued(_),
+            RunEvent::StepResolved(_)
+            | RunEvent::StepAnswered(_)
+            | RunEvent::Continued(_)
+            | RunEvent::Cancelled(_)
+            | RunEvent::Requeued(_),
         ) => {
             changes.puts.insert(keys::taken(cause), Some(Vec::new()));
         }
@@ -370,6 +381,15 @@ fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
             StepResult::Tool { content, media, .. } => {
                 text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
             }
+        },
+        RunEvent::StepResolved(resolved) => match &resolved.resolution {
+            Resolution::Completed { value } => text(value).into_iter().collect(),
+            _ => Vec::new(),
+        },
+        RunEvent::StepAnswered(answered) => match &answered.verdict {
+            Verdict::Confirmed { arguments, .. } => arguments.as_ref().and_then(text).into_iter().collect(),
+            Verdict::Result { value } => text(value).into_iter().collect(),
+            Verdict::Rejected { .. } | Verdict::Fail => Vec::new(),
         },
         RunEvent::Cancelled(cancelled) => cancelled.partial.as_ref().and_then(text).into_iter().collect(),
         _ => Vec::new(),

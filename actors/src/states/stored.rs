@@ -34,6 +34,15 @@ pub struct StoredSession {
     pub latest: Option<StoredLatest>,
 }
 
+/// The request that an idempotency key stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredKey {
+    /// What tells it from others.
+    pub request: Arc<str>,
+    /// The session that it went to.
+    pub session_id: SessionId,
+}
+
 /// A run that has ended, in its session's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredLatest {

@@ -1,5 +1,6 @@
 //! Puts the parts together: the only place that picks implementations.
 
+mod beginnings;
 pub mod log;
 pub mod objects;
 pub mod shelf;
@@ -7,8 +8,6 @@ mod views;
 
 use std::{
     collections::BTreeMap,
-    io::Write,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -30,8 +29,6 @@ use crate::{
 /// What takes commands.
 pub type Node = NodeHandle;
 
-/// The file in the data directory that keeps the log's id.
-const LOG_ID: &str = "log-id";
 /// How often the start looks whether everything is restored.
 const POLL: Duration = Duration::from_millis(10);
 /// Pause before a log that does not answer is asked again.
@@ -119,11 +116,8 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
 }
 
 async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {
-    let (data, objects, place) = (config.data.clone(), config.objects.clone(), config.log.clone());
-    let looked = blocking(move || {
-        let was_here = same_log_as_ever(&data, &place, log_id)?;
-        anyhow::Ok((was_here, objects::own(&objects, log_id)?))
-    });
+    let (data, objects) = (config.data.clone(), config.objects.clone());
+    let looked = blocking(move || anyhow::Ok((log::known(&data)?.is_some(), objects::own(&objects, log_id)?)));
     let (was_here, found) = looked.await??;
     log::fitting_objects(config, app, log_id, found.map(|mark| mark.store)).await?;
     // Nothing was written so far: a start that is refused binds neither a folder nor a store to a log.
@@ -142,47 +136,9 @@ async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<
     let (mark, blobs) = opened.await??;
     log::same_objects(config, app, mark).await?;
     if !was_here {
-        let file = data.join(LOG_ID);
-        let unwritable = format!("`{}` cannot be written", file.display());
-        blocking(move || durably(&file, &log_id.to_string())).await?.context(unwritable)?;
+        blocking(move || log::remember(&data, log_id)).await??;
     }
     Ok(blobs)
-}
-
-/// Refuses a log that is not the one this data directory was made with: it was removed, emptied or replaced,
-/// and what stands beside it would silently be thrown away. Whether the directory has known it before.
-fn same_log_as_ever(data: &Path, place: &LogPlace, log_id: LogId) -> anyhow::Result<bool> {
-    let file = data.join(LOG_ID);
-    let known = match std::fs::read_to_string(&file) {
-        Ok(known) => known,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
-    };
-    if known.trim() != log_id.to_string() {
-        let (known, data) = (known.trim(), data.display());
-        match place {
-            LogPlace::Embedded => bail!(
-                "the log in `{}` is not the one that this data directory was made with (it was {known}, and is \
-                 {log_id}): its files were removed, emptied or replaced. Restore them from a backup; to start anew, \
-                 move the whole of `{data}` away",
-                log::folder(Path::new(&data.to_string())).display(),
-            ),
-            LogPlace::Kafka(kafka) => bail!(
-                "the log `{}.*` at `{}` is not the one that this data directory was made with (it was {known}, and is \
-                 {log_id}): its topics were recreated, or this is another deployment's directory. Name the right \
-                 brokers and prefix, or choose another `--data` than `{data}`",
-                kafka.prefix,
-                kafka.brokers,
-            ),
-        }
-    }
-    Ok(true)
-}
-
-fn durably(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut written = std::fs::File::create(file)?;
-    written.write_all(text.as_bytes())?;
-    written.sync_all()
 }
 
 fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {

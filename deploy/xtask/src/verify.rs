@@ -1,7 +1,7 @@
 //! `cargo xtask verify`: every check, each with its time, all of them even after one has failed.
 //!
-//! Tests that wait for brokers and time-outs most of the time run beside the others, one after the other; what they
-//! print follows when they have ended.
+//! Tests that wait for brokers and time-outs most of the time run beside the others, in two lanes; what they print
+//! follows when they have ended.
 
 use std::{
     fmt::Write as _,
@@ -19,6 +19,10 @@ use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, 
 
 const SIMULATED_SEEDS: u64 = 1_000;
 
+/// The tests that wait most of the time and are not in `cargo test --workspace`: those of the first lane aside, and
+/// those of the second.
+const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers"];
+
 /// What a check does.
 enum Work {
     Own(fn(&Place) -> anyhow::Result<()>),
@@ -30,11 +34,11 @@ struct Check {
     work: Work,
 }
 
-/// What runs when: `aside` beside `seen`, both after `first`, each in order.
+/// What runs when: each lane of `aside` beside `seen`, all after `first`, each in order.
 struct Plan {
     first: Vec<Check>,
     seen: Vec<Check>,
-    aside: Vec<Check>,
+    aside: [Vec<Check>; 2],
 }
 
 /// How one check went.
@@ -69,7 +73,7 @@ fn plan(place: &Place) -> Plan {
         command("format", cargo(&["fmt", "--all", "--check"])),
         command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
-        command("build", cargo(&["build", "--workspace", "--bins", "--tests", "--test", "chaos"])),
+        command("build", cargo(&[&["build", "--workspace", "--bins", "--tests"], APART].concat())),
     ];
     let tests = for_tests(cargo(&["test", "--workspace", "--no-fail-fast"]), place);
     let docs = cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
@@ -79,11 +83,15 @@ fn plan(place: &Place) -> Plan {
         command("docs", docs),
         own("dependencies", deny::check),
     ];
+    let apart = |names: &[&str]| for_tests(cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat()), place);
     let older = cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
-    let aside = vec![
-        command("chaos", for_tests(cargo(&["test", "--workspace", "--test", "chaos"]), place)),
-        // The oldest Kafka that is promised; everything else runs on the one that is pinned.
-        command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
+    let aside = [
+        vec![
+            command("chaos", apart(&APART[..2])),
+            // The oldest Kafka that is promised; everything else runs on the one that is pinned.
+            command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
+        ],
+        vec![command("brokers", apart(&APART[2..]))],
     ];
     Plan { first, seen, aside }
 }
@@ -96,12 +104,12 @@ fn for_tests(task: Task, place: &Place) -> Task {
 
 impl Plan {
     fn chosen(mut self, only: &[String]) -> anyhow::Result<Self> {
-        let all = self.first.iter().chain(&self.seen).chain(&self.aside);
+        let all = self.first.iter().chain(&self.seen).chain(self.aside.iter().flatten());
         let names: Vec<_> = all.map(|check| check.name).collect();
         if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
             bail!("there is no check `{unknown}`, only {}", names.join(", "));
         }
-        for checks in [&mut self.first, &mut self.seen, &mut self.aside] {
+        for checks in [&mut self.first, &mut self.seen].into_iter().chain(&mut self.aside) {
             checks.retain(|check| only.is_empty() || only.iter().any(|chosen| chosen == check.name));
         }
         Ok(self)
@@ -112,12 +120,15 @@ impl Plan {
         fs::create_dir_all(&logs).with_context(|| format!("`{}` cannot be made", logs.display()))?;
         let mut outcomes: Vec<_> = self.first.into_iter().map(|check| check.run(place)).collect();
         thread::scope(|scope| {
-            let aside = self.aside;
             let logs = &logs;
-            let aside = scope.spawn(move || aside.into_iter().map(|check| check.run_aside(place, logs)).collect());
+            let beside = |lane: Vec<Check>| {
+                scope.spawn(move || lane.into_iter().map(|check| check.run_aside(place, logs)).collect::<Vec<_>>())
+            };
+            let lanes = self.aside.map(beside);
             outcomes.extend(self.seen.into_iter().map(|check| check.run(place)));
-            let aside: Vec<_> = aside.join().map_err(|_| anyhow!("what ran beside the tests panicked"))?;
-            outcomes.extend(aside);
+            for lane in lanes {
+                outcomes.extend(lane.join().map_err(|_| anyhow!("what ran beside the tests panicked"))?);
+            }
             Ok(outcomes)
         })
     }
@@ -144,7 +155,7 @@ impl Check {
             Work::Command(task) => task.output_to(&File::create(&log)?)?.run(),
         });
         println!("\n── {name}");
-        let printed = File::open(&log).and_then(|mut log| io::copy(&mut log, &mut io::stdout()));
+        let printed = File::open(&log).and_then(|mut log| io::copy(&mut log, &mut io::stdout().lock()));
         if let Err(error) = printed {
             println!("what it said cannot be read from `{}`: {error}", log.display());
         }

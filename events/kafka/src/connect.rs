@@ -108,6 +108,23 @@ pub enum ConnectError {
         /// Where the other one is.
         host: String,
     },
+    /// The cluster does not make topics like these.
+    #[error(
+        "Kafka at `{brokers}` does not make topic `{topic}` with {partitions} partitions for the log and {replication} \
+         replicas: {code}. Ask for what it takes with `--kafka-partitions` and `--kafka-replication`"
+    )]
+    NotMade {
+        /// Which topic.
+        topic: String,
+        /// Who was asked.
+        brokers: String,
+        /// How many partitions the log was to have.
+        partitions: u32,
+        /// How many replicas.
+        replication: i32,
+        /// What the cluster says.
+        code: RDKafkaErrorCode,
+    },
     /// There is no such log.
     #[error("there is no topic `{topic}` at `{brokers}`: is the prefix right? `reenact serve` makes the topics")]
     Missing {
@@ -115,6 +132,23 @@ pub enum ConnectError {
         topic: String,
         /// Who was asked.
         brokers: String,
+    },
+    /// The topics are not those of the log that this node has worked with.
+    #[error(
+        "the log `{prefix}.*` at `{brokers}` is not the one that this data directory was made with (it was {known}, and \
+         {}): its topics were removed or recreated, or this is another deployment's directory. Name the right brokers \
+         and prefix, or choose another `--data`",
+        found_instead(.found.as_ref())
+    )]
+    Another {
+        /// The deployment.
+        prefix: String,
+        /// Who was asked.
+        brokers: String,
+        /// Which it was.
+        known: LogId,
+        /// Which is there, if one is.
+        found: Option<LogId>,
     },
     /// The topics are not those of one log.
     #[error("topic `{topic}` is not this log's: {reason}")]
@@ -124,6 +158,18 @@ pub enum ConnectError {
         /// Why.
         reason: String,
     },
+}
+
+/// Whether the same request will never do.
+fn is_about_the_request(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::PolicyViolation | RDKafkaErrorCode::InvalidPartitions | RDKafkaErrorCode::InvalidConfig
+    )
+}
+
+fn found_instead(found: Option<&LogId>) -> String {
+    found.map_or_else(|| "is gone".to_owned(), |found| format!("is {found}"))
 }
 
 impl ConnectError {
@@ -146,6 +192,7 @@ pub(crate) fn connect(options: &Options, trouble: &Trouble, tell: &dyn Fn(&str))
     let (topics, mut survey) = (options.topics(), session.survey()?);
     // Everything that is there must be right before anything is made: a refused start leaves nothing behind.
     survey.refusal(options).map_or(Ok(()), Err)?;
+    session.refuse_another(&survey)?;
     let missing = survey.missing(&topics);
     if !missing.is_empty() {
         session.create(&survey, &missing)?;
@@ -260,6 +307,10 @@ impl<'a> Session<'a> {
         for result in results.map_err(|error| self.unavailable("the topics cannot be created", &error))? {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, code)) if is_about_the_request(code) => {
+                    let (brokers, replication) = (self.options.brokers.clone(), replicas);
+                    return Err(ConnectError::NotMade { topic, brokers, partitions: of_log, replication, code });
+                }
                 Err((topic, code)) => {
                     let what = format!("topic `{topic}` cannot be created");
                     return Err(self.unavailable(&what, &KafkaError::AdminOp(code)));
@@ -307,14 +358,35 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The name of the log: the first record of the owners' topic. When two processes make the log at once,
-    /// both write one and both read the first.
+    /// Refuses a log that is not the one that this node has worked with.
+    pub(crate) fn refuse_another(&self, survey: &Survey) -> Result<(), ConnectError> {
+        let Some(known) = self.options.known else { return Ok(()) };
+        let is_there = survey.found.contains_key(&self.options.topics().owners);
+        let found = if is_there { self.named()? } else { None };
+        if found == Some(known) {
+            return Ok(());
+        }
+        let (prefix, brokers) = (self.options.prefix.clone(), self.options.brokers.clone());
+        Err(ConnectError::Another { prefix, brokers, known, found })
+    }
+
+    /// The name of the log. When two processes make the log at once, both write one and both read the first.
     fn log_id(&self) -> Result<LogId, ConnectError> {
+        if let Some(named) = self.named()? {
+            return Ok(named);
+        }
+        let failed = |error: KafkaError| self.unavailable("the log cannot be named", &error);
+        self.name_the_log(&self.options.topics().owners).map_err(failed)?;
+        self.named()?.ok_or_else(|| failed(KafkaError::MessageConsumption(RDKafkaErrorCode::NoOffset)))
+    }
+
+    /// The first record of the owners' topic names the log; `None` when there is none yet.
+    fn named(&self) -> Result<Option<LogId>, ConnectError> {
         let topic = self.options.topics().owners;
         let failed = |error: KafkaError| self.unavailable("the log's name cannot be read", &error);
         let (low, high) = reader::patiently(|| self.consumer.fetch_watermarks(&topic, 0, ASK)).map_err(failed)?;
         if low == high {
-            self.name_the_log(&topic).map_err(failed)?;
+            return Ok(None);
         }
         let list = reader::place(&topic, PartitionId(0), At::Beginning).map_err(failed)?;
         self.consumer.assign(&list).map_err(failed)?;
@@ -324,7 +396,7 @@ impl<'a> Session<'a> {
             let (key, _) = reader::text_of(&message);
             let id = key.strip_prefix(LOG_KEY).and_then(|id| Uuid::parse_str(id).ok());
             let reason = "its first record does not name a log: it was emptied, or is not this program's".to_owned();
-            return id.map(LogId).ok_or(ConnectError::Foreign { topic, reason });
+            return id.map(|id| Some(LogId(id))).ok_or(ConnectError::Foreign { topic, reason });
         }
         Err(failed(KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut)))
     }

@@ -68,7 +68,11 @@ pub fn examine(options: &Options) -> (Vec<Finding>, bool) {
     };
     findings.push(brokers(options, &survey));
     findings.extend(session.topics(&survey));
+    if let Err(error) = session.refuse_another(&survey) {
+        findings.push(wrong("kafka log", &error));
+    }
     if survey.found.contains_key(&options.topics().events) {
+        findings.push(session.beginnings(&survey));
         findings.push(session.clock(&survey));
     }
     if !survey.found.is_empty() {
@@ -108,6 +112,33 @@ impl Session<'_> {
             Ok(()) => fine(check, format!("the first start makes {}", names.join(", "))),
             Err(error) => wrong(check, &error),
         }]
+    }
+
+    /// The events are there from the first on.
+    fn beginnings(&self, survey: &Survey) -> Finding {
+        let (check, topics) = ("kafka events", self.options.topics());
+        let cut = || {
+            let (reader, mut cut) = (self.to_the_end()?, Vec::new());
+            for partition in (0..survey.partitions(&topics).unwrap_or_default()).map(PartitionId) {
+                let (low, _) = reader::bounds(&reader, &topics.events, partition)?;
+                if low.0 > 0 {
+                    cut.push(format!("partition {partition} begins at offset {low}"));
+                }
+            }
+            Ok::<_, LogError>(cut)
+        };
+        match cut() {
+            Err(error) => Finding { check, verdict: Verdict::Wrong, text: error.to_string() },
+            Ok(cut) if cut.is_empty() => fine(check, "every partition begins with its first event"),
+            Ok(cut) => doubtful(
+                check,
+                format!(
+                    "{}: the events before were deleted, and a node without a state or snapshot that has seen them \
+                     cannot start",
+                    cut.join(", ")
+                ),
+            ),
+        }
     }
 
     /// An owner's clock is near the brokers': an event from the future shows that this one is behind.

@@ -287,8 +287,8 @@ fn stay(member: &Arc<Member>, requests: &mpsc::Receiver<Request>) -> KafkaResult
                 tracing::debug!(%error, "the commands cannot be read now");
                 // What concerns the cluster is noticed, and seen to pass, by the watcher.
                 if is_lasting(&error) {
-                    let reason = format!("the commands cannot be read: {error}").into();
-                    member.common.trouble.set(Part::Group, Some(reason));
+                    let reason = format!("this node cannot be a member of the group, or read the commands: {error}");
+                    member.common.trouble.set(Part::Group, Some(reason.into()));
                 }
             }
         }
@@ -303,6 +303,12 @@ fn is_lasting(error: &KafkaError) -> bool {
             RDKafkaErrorCode::TopicAuthorizationFailed
                 | RDKafkaErrorCode::GroupAuthorizationFailed
                 | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::InvalidSessionTimeout
+                | RDKafkaErrorCode::InconsistentGroupProtocol
+                | RDKafkaErrorCode::InvalidGroupId
+                | RDKafkaErrorCode::GroupMaxSizeReached
+                | RDKafkaErrorCode::UnsupportedVersion
+                | RDKafkaErrorCode::UnsupportedAssignor
         )
     )
 }

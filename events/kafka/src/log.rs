@@ -28,7 +28,7 @@ use crate::{
     ownership::Ownership,
     producer::{Outgoing, Producer},
     reader::{self, Wish, number},
-    watch,
+    record, watch,
     writer::{Common, Job},
 };
 
@@ -362,7 +362,7 @@ fn publish(common: &Common, publisher: &Mutex<Option<Producer>>, commands: &[For
                 partition: Some(number(forward.partition)),
                 key: stream.as_ref().map(|stream| stream.record_key().as_bytes()),
                 value: Some(wire::encode(&forward.command).as_bytes()),
-                headers: None,
+                headers: Some(record::handed_round()),
             })
             .map_err(failed)?;
     }

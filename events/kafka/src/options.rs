@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use rdkafka::ClientConfig;
-use reenact_events::Clock;
+use reenact_events::{Clock, LogId};
 
 use crate::Topics;
 
@@ -16,6 +16,8 @@ pub struct Options {
     pub prefix: String,
     /// What this node is called; a second process of this name is refused. `None` has no name to defend.
     pub node: Option<Arc<str>>,
+    /// The log that this node has worked with before: another one is refused, and none is made in its place.
+    pub known: Option<LogId>,
     /// Where this node serves HTTP, told to the others.
     pub endpoint: Option<Arc<str>>,
     /// Make the topics that are missing; without it a log that is not there is an error.
@@ -59,6 +61,7 @@ const KEPT: &[(&str, &str)] = &[
     ("max.in.flight.requests.per.connection", "events must keep their order"),
     ("message.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
     ("delivery.timeout.ms", "a record must have arrived or failed before its transaction is given up"),
+    ("message.max.bytes", "what a topic takes must be sent: an event that does not fit ends its run"),
     ("isolation.level", "readers must not see events that were never committed"),
     ("enable.auto.commit", "the command cursor moves in the transaction with its events only"),
     ("enable.auto.offset.store", "the command cursor moves in the transaction with its events only"),
@@ -77,6 +80,7 @@ impl Options {
             brokers: brokers.into(),
             prefix: "reenact".to_owned(),
             node: None,
+            known: None,
             endpoint: None,
             create: true,
             partitions: 6,

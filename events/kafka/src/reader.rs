@@ -236,7 +236,7 @@ fn check_place(consumer: &Consuming, topic: &str, partition: PartitionId, wanted
             let reason = format!(
                 "topic `{topic}` ends at {end}, before {wanted}: it was recreated, or an older broker was restored"
             );
-            Err(LogError::Unavailable { reason: reason.into() })
+            Err(LogError::Damaged { partition, offset: wanted, reason: reason.into() })
         }
         // Brokers that are away come back.
         Ok(_) | Err(_) => Ok(()),

@@ -227,10 +227,11 @@ pub(crate) fn letter(message: &impl Message, code: &str, reason: &str) -> DeadLe
 
 /// What the headers begin with that this runtime adds to a record.
 pub(crate) const OURS: &str = "reenact_";
-/// Marks a command that one owner sends on to another.
+/// Marks a command that this runtime itself puts into the topic: what one owner sends on to another, and what is asked
+/// of another node.
 const HANDED_ROUND: &str = "reenact_handed_round";
 
-/// The headers of a command that is sent on.
+/// The headers of such a command.
 pub(crate) fn handed_round() -> OwnedHeaders {
     Writer(OwnedHeaders::new_with_capacity(1)).put(HANDED_ROUND, "1").0
 }
@@ -345,7 +346,8 @@ mod tests {
         let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s") };
         for (topic, is_command) in [(None, true), (Some("replies"), true), (Some("events"), false)] {
             let reply_to = Some(ReplyTo { topic: topic.map(Into::into), correlation_id: "c".into() });
-            let command = Command { id: CommandId::trusted("1"), user_id: None, reply_to, body: body.clone() };
+            let command =
+                Command { id: CommandId::trusted("1"), user_id: None, reply_to, key: None, body: body.clone() };
             let arrived = arrival(&message(OwnedHeaders::new(), wire::encode(&command).as_bytes()), "replies");
             assert_eq!(matches!(arrived, Arrival::Command(_)), is_command, "{topic:?}");
         }

@@ -286,6 +286,18 @@ pub struct StepResolved {
     pub resolution: Resolution,
     /// By whom, if known.
     pub by: Option<UserId>,
+    /// What the model is told beside [`Resolution::Skip`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Arc<str>>,
+}
+
+impl StepResolved {
+    /// What the model is told of a call that is left out for a reason.
+    #[must_use]
+    pub fn outcome(&self) -> Option<StepResult> {
+        let note = self.note.as_deref().filter(|_| self.resolution == Resolution::Skip)?;
+        Some(crate::hold::not_made("it was decided not to make this call", Some(note)))
+    }
 }
 
 /// See [`RunEvent::Paused`](super::RunEvent::Paused).

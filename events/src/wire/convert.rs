@@ -6,17 +6,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
-    AgentId, CommandBody, Unreadable,
+    AgentId, CommandBody, Unreadable, decision,
     fields::{
-        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, Requirement, StartRun,
-        UpdateSession,
+        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, StartRun, UpdateSession,
     },
     invalid, named, object_of, take,
 };
 use crate::{
-    BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
-    command::{self, AgentRef, Decision},
-    event::Resolution,
+    BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text, UserId,
+    command::{self, AgentRef},
 };
 
 const SHA256_DIGITS: usize = 64;
@@ -42,14 +40,15 @@ pub(super) fn body(
             }
         }
         "ContinueRun" => {
-            let ContinueRun { run_id, session_id, requirements } = read(fields)?;
+            let ContinueRun { run_id, session_id, requirements, decided_by } = read(fields)?;
             if requirements.is_empty() {
                 return Err(invalid("the field `requirements` is empty: decide about at least one tool call"));
             }
             CommandBody::ContinueRun {
                 session_id: session_id.as_deref().map(session).transpose()?,
                 run_id: named("run_id", &run_id, RunId::parse)?,
-                decisions: requirements.into_iter().map(decision).collect::<Result<_, _>>()?,
+                decisions: requirements.into_iter().map(decision::read).collect::<Result<_, _>>()?,
+                decided_by: decided_by.map(|user| named("decided_by", &user, UserId::parse)).transpose()?,
                 asked,
             }
         }
@@ -97,10 +96,12 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let fields = CancelRun { run_id: run_id.to_string(), session_id: id(session_id), reason };
             ("CancelRun", handed_round(object_of(&fields), *asked))
         }
-        CommandBody::ContinueRun { session_id, run_id, decisions, asked } => {
-            let requirements = decisions.iter().map(requirement).collect();
+        CommandBody::ContinueRun { session_id, run_id, decisions, decided_by, asked } => {
+            let requirements = decisions.iter().map(decision::write).collect();
             let (run_id, session_id) = (run_id.to_string(), id(session_id));
-            ("ContinueRun", handed_round(object_of(&ContinueRun { run_id, session_id, requirements }), *asked))
+            let decided_by = decided_by.as_ref().map(ToString::to_string);
+            let fields = ContinueRun { run_id, session_id, requirements, decided_by };
+            ("ContinueRun", handed_round(object_of(&fields), *asked))
         }
         CommandBody::RequeueRun { session_id, run_id, asked } => {
             let (run_id, session_id) = (run_id.to_string(), id(session_id));
@@ -150,11 +151,11 @@ fn session(text: &str) -> Result<SessionId, Unreadable> {
     named("session_id", text, SessionId::parse)
 }
 
-fn raw(object: Option<Map<String, Value>>) -> Result<Option<RawJson>, Unreadable> {
+pub(super) fn raw(object: Option<Map<String, Value>>) -> Result<Option<RawJson>, Unreadable> {
     object.map(|object| RawJson::of(&object).map_err(|error| invalid(error.to_string()))).transpose()
 }
 
-fn object(raw: Option<&RawJson>) -> Option<Map<String, Value>> {
+pub(super) fn object(raw: Option<&RawJson>) -> Option<Map<String, Value>> {
     match raw?.value() {
         Value::Object(object) => Some(object),
         _ => None,
@@ -199,41 +200,14 @@ fn start_fields(start: &command::StartRun) -> StartRun {
     }
 }
 
-fn decision(requirement: Requirement) -> Result<Decision, Unreadable> {
-    let Requirement { tool_call_id, result, confirmed, fail } = requirement;
-    let resolution = match (result, confirmed, fail) {
-        (Some(result), None, None) => Resolution::Completed { value: text("result", result)? },
-        (None, Some(true), None) => Resolution::Retry,
-        (None, Some(false), None) => Resolution::Skip,
-        (None, None, Some(true)) => Resolution::Fail,
-        _ => {
-            return Err(invalid(format!(
-                "the requirement of tool call `{tool_call_id}` needs exactly one of `result`, `confirmed` and \
-                 `fail: true`"
-            )));
-        }
-    };
-    Ok(Decision { tool_call_id: tool_call_id.into(), resolution })
-}
-
-fn requirement(decision: &Decision) -> Requirement {
-    let (result, confirmed, fail) = match &decision.resolution {
-        Resolution::Completed { value } => (Some(message(value)), None, None),
-        Resolution::Retry => (None, Some(true), None),
-        Resolution::Skip => (None, Some(false), None),
-        Resolution::Fail => (None, None, Some(true)),
-    };
-    Requirement { tool_call_id: decision.tool_call_id.to_string(), result, confirmed, fail }
-}
-
-fn text(field: &str, message: Message) -> Result<Text, Unreadable> {
+pub(super) fn text(field: &str, message: Message) -> Result<Text, Unreadable> {
     match message {
         Message::Text(text) => Ok(Text::Inline(text.into())),
         Message::Stored(stored) => Ok(Text::Blob(blob(field, stored)?)),
     }
 }
 
-fn message(text: &Text) -> Message {
+pub(super) fn message(text: &Text) -> Message {
     match text {
         Text::Inline(text) => Message::Text(text.to_string()),
         Text::Blob(blob) => Message::Stored(blob_fields(blob)),

@@ -109,20 +109,32 @@ pub(super) struct ContinueRun {
     pub(super) session_id: Option<String>,
     /// The decisions, at least one.
     pub(super) requirements: Vec<Requirement>,
+    /// Who decides, where that is not `user_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) decided_by: Option<String>,
 }
 
 /// A decision about one tool call: `result`, or `confirmed`, or `fail`.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Requirement {
     /// Which call, by the id that the model gave it.
     pub(super) tool_call_id: String,
-    /// It happened, with this result.
+    /// It happened, or was made elsewhere, with this result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<Message>,
     /// True: make the call. False: tell the model that it was not made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) confirmed: Option<bool>,
+    /// With `confirmed: true`: other arguments than the model's, a JSON object as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<Message>,
+    /// With `confirmed: true`: what a person filled in, by the argument's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) input: Option<Map<String, Value>>,
+    /// With `confirmed: false`: what the model is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
     /// True: end the run with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fail: Option<bool>,

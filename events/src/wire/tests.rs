@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
-    command::{AgentRef, Decision, StartRun},
-    event::Resolution,
+    command::{AgentRef, Decision, KeyUse, StartRun},
+    hold::Verdict,
 };
 
 fn plain(json: &str) -> Result<Command, Unreadable> {
@@ -32,9 +32,16 @@ fn every_kind() -> Vec<CommandBody> {
         background: false,
         output_schema: None,
     };
-    let decisions =
-        [Resolution::Retry, Resolution::Skip, Resolution::Fail, Resolution::Completed { value: "done".into() }];
-    let decisions = decisions.map(|resolution| Decision { tool_call_id: "call_1".into(), resolution }).into();
+    let verdicts = [
+        Verdict::yes(),
+        Verdict::no(),
+        Verdict::Fail,
+        Verdict::Result { value: "done".into() },
+        Verdict::Rejected { note: Some("too much".into()) },
+        Verdict::Confirmed { arguments: Some(r#"{"n":1.10}"#.into()), input: state.clone() },
+        Verdict::Confirmed { arguments: Some(Text::Blob(BlobRef::of(b"long"))), input: None },
+    ];
+    let decisions = verdicts.map(|verdict| Decision { tool_call_id: "call_1".into(), verdict }).into();
     vec![
         CommandBody::StartRun(Box::new(start)),
         CommandBody::CancelRun { session_id: None, run_id: RunId::trusted("r"), reason: Some("late".into()), asked: 3 },
@@ -43,6 +50,7 @@ fn every_kind() -> Vec<CommandBody> {
             session_id: Some(session_id.clone()),
             run_id: RunId::trusted("r"),
             decisions,
+            decided_by: Some(UserId::trusted("boss")),
             asked: 0,
         },
         CommandBody::CreateSession {
@@ -67,7 +75,8 @@ fn every_kind() -> Vec<CommandBody> {
 fn every_kind_comes_back_as_it_went() {
     for body in every_kind() {
         let reply_to = Some(ReplyTo { topic: None, correlation_id: "c".into() });
-        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, body };
+        let key = Some(Box::new(KeyUse { key: uuid::Uuid::from_u128(7), request: "r".into() }));
+        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, key, body };
         let json = encode(&command);
         let own = Attributes { is_handed_round: true, ..Attributes::default() };
         assert_eq!(decode(json.as_bytes(), own).as_ref(), Ok(&command), "{json}");
@@ -150,6 +159,11 @@ fn a35_what_is_no_command_is_refused_with_its_reason() {
             r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[{"tool_call_id":"t"}]}"#,
             "invalid",
             "exactly one",
+        ),
+        (
+            r#"{"type":"ContinueRun","id":"1","run_id":"r","requirements":[{"tool_call_id":"t","result":"x","note":"n"}]}"#,
+            "invalid",
+            "`note` without",
         ),
         (r#"{"type":"DeleteSession","id":"1","session_id":"s","reply_to":{"topic":"t"}}"#, "invalid", "correlation_id"),
         (r#"{"type":"StartRun","id":"1","session_id":"s","agent_id":"a","message":""}"#, "invalid", "say something"),

@@ -12,7 +12,7 @@ use reenact_events::{
 use serde_json::{Value, json};
 
 use super::{
-    Rows,
+    Rows, approvals,
     run::{RunView, status_after},
     usage::ModelUsage,
 };
@@ -47,7 +47,7 @@ pub fn decode(recorded: &Recorded) -> Result<Option<Event>, ViewError> {
 pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<(), ViewError> {
     let at = recorded.event.at;
     match event {
-        Event::Partition(_) => Ok(()),
+        Event::Partition(_) | Event::Key(_) => Ok(()),
         Event::Component(ComponentEvent::Registered(registered)) => {
             rows.put_component(&registered.version, &registered.spec)
         }
@@ -83,17 +83,20 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
     };
     rows.put_run_event(event.run_id(), stored)?;
     change_state(rows, event)?;
+    approvals::apply(rows, at, event)?;
     match event {
         RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
             change_status(rows, event.run_id(), at, |_, status| Ok(status_after(status, event)))
         }
-        RunEvent::StepResolved(_) => change_status(rows, event.run_id(), at, |rows, status| match status {
-            RunStatus::Paused => {
-                let view = RunView::from_rows(&rows.run_events(event.run_id())?)?;
-                Ok(view.map_or(status, |view| view.status))
-            }
-            status => Ok(status),
-        }),
+        RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::StepExpired(_) => {
+            change_status(rows, event.run_id(), at, |rows, status| match status {
+                RunStatus::Paused => {
+                    let view = RunView::from_rows(&rows.run_events(event.run_id())?)?;
+                    Ok(view.map_or(status, |view| view.status))
+                }
+                status => Ok(status),
+            })
+        }
         RunEvent::Requeued(_) => open_again(rows, event.run_id(), at),
         _ if event.is_end() => end(rows, event, at),
         _ => Ok(()),

@@ -5,13 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
-        AskedModel, Resolution, RunCancelled, RunCompleted, RunFailed, RunQueued, RunStatus, StepCall, StepCompleted,
-        StepFailed, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
+        AskedModel, Resolution, RunCancelled, RunCompleted, RunFailed, RunQueued, RunStatus, StepAnswered, StepCall,
+        StepCompleted, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
+    hold::{self, Verdict},
     upcast,
 };
 
-use super::usage::{ModelUsage, Tokens};
+use super::{
+    holds::Held,
+    usage::{ModelUsage, Tokens},
+};
 use crate::{ViewError, query::RunEventRow};
 
 /// What the model reads where a person decided that a step is left out.
@@ -47,6 +51,8 @@ pub struct StepView {
     pub unfit: Option<Arc<str>>,
     /// Why it is in doubt, while it is: the attempt and the reason.
     pub doubt: Option<(u32, Arc<str>)>,
+    /// What it waited for before it could be made, if it did.
+    pub held: Option<Held>,
 }
 
 /// How a run ended.
@@ -132,6 +138,11 @@ impl RunView {
             RunEvent::StepFailed(step) => self.failed(at, step),
             RunEvent::StepInDoubt(step) => self.in_doubt(step),
             RunEvent::StepResolved(step) => self.resolved(at, step),
+            RunEvent::StepHeld(step) => {
+                self.steps.insert(step.step, StepView::held(at, step));
+            }
+            RunEvent::StepAnswered(step) => self.answered(at, step),
+            RunEvent::StepExpired(step) => self.release(at, step.step, None, Some(hold::expired())),
             RunEvent::Paused(paused) => self.pause = Some(paused.reason.clone()),
             RunEvent::Continued(_) => self.pause = None,
             RunEvent::Completed(end) => self.end(at, End::Completed(end.clone())),
@@ -140,6 +151,7 @@ impl RunView {
             RunEvent::Requeued(_) => {
                 self.counted = ModelUsage::of(self).total();
                 (self.ended, self.end) = (None, None);
+                self.steps.values_mut().filter_map(|step| step.held.as_mut()).for_each(Held::stop_time);
             }
         }
     }
@@ -160,6 +172,7 @@ impl RunView {
             result: None,
             unfit: None,
             doubt: None,
+            held: None,
         });
         step.doubt = None;
         step.attempts.insert(event.attempt, Attempt { model: event.model.clone(), ..Attempt::default() });
@@ -194,12 +207,39 @@ impl RunView {
     fn resolved(&mut self, at: Timestamp, event: &StepResolved) {
         let Some(step) = self.steps.get_mut(&event.step) else { return };
         step.doubt = None;
-        match &event.resolution {
-            Resolution::Retry | Resolution::Fail => {}
-            Resolution::Completed { value } => step.settle(at, tool_result(value.clone(), false)),
-            Resolution::Skip => step.settle(at, tool_result(Text::inline(SKIPPED), true)),
+        match (&event.resolution, event.outcome()) {
+            (_, Some(told)) => step.settle(at, told),
+            (Resolution::Retry | Resolution::Fail, None) => {}
+            (Resolution::Completed { value }, None) => step.settle(at, tool_result(value.clone(), false)),
+            (Resolution::Skip, None) => step.settle(at, tool_result(Text::inline(SKIPPED), true)),
         }
-        if self.status == RunStatus::Paused && self.steps.values().all(|step| step.doubt.is_none()) {
+        self.end_pause();
+    }
+
+    fn answered(&mut self, at: Timestamp, event: &StepAnswered) {
+        if let (Some(step), Verdict::Confirmed { arguments: Some(changed), .. }) =
+            (self.steps.get_mut(&event.step), &event.verdict)
+            && let StepCall::Tool { arguments, .. } = &mut step.call
+        {
+            arguments.clone_from(changed);
+        }
+        self.release(at, event.step, Some(event), event.verdict.outcome());
+    }
+
+    /// Nobody is waited for any more at this step.
+    fn release(&mut self, at: Timestamp, step: u32, answer: Option<&StepAnswered>, outcome: Option<StepResult>) {
+        let Some(step) = self.steps.get_mut(&step) else { return };
+        if let Some(held) = &mut step.held {
+            held.release(at, answer);
+        }
+        if let Some(outcome) = outcome {
+            step.settle(at, outcome);
+        }
+        self.end_pause();
+    }
+
+    fn end_pause(&mut self) {
+        if self.status == RunStatus::Paused && !self.steps.values().any(StepView::waits) {
             // Nobody is waited for any more: like a run that has not begun, it goes on when its turn comes.
             self.status = RunStatus::Pending;
             self.pause = None;
@@ -216,6 +256,28 @@ impl RunView {
 }
 
 impl StepView {
+    /// A call that waits for somebody before it is made.
+    #[must_use]
+    pub fn held(at: Timestamp, event: &StepHeld) -> Self {
+        Self {
+            token: event.token,
+            call: event.call.clone(),
+            requested: at,
+            settled: None,
+            attempts: BTreeMap::new(),
+            result: None,
+            unfit: None,
+            doubt: None,
+            held: Some(Held::of(event)),
+        }
+    }
+
+    /// Whether somebody has to decide.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.doubt.is_some() || self.held.as_ref().is_some_and(Held::waits)
+    }
+
     fn settle(&mut self, at: Timestamp, result: StepResult) {
         self.settled = Some(at);
         self.result = Some(result);
@@ -241,6 +303,9 @@ pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
         | RunEvent::StepFailed(_)
         | RunEvent::StepInDoubt(_)
         | RunEvent::StepResolved(_)
+        | RunEvent::StepHeld(_)
+        | RunEvent::StepAnswered(_)
+        | RunEvent::StepExpired(_)
         | RunEvent::CancelRequested(_) => status,
     }
 }

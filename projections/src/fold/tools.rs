@@ -19,23 +19,41 @@ pub fn tools(run: &RunView) -> Vec<Value> {
     run.steps.values().filter_map(execution).collect()
 }
 
-/// What a paused run waits for: the steps in doubt, in the shape of AgentOS's RunRequirement with the step
-/// and the reason beside.
+/// What a paused run waits for: the calls that are held or in doubt, in the shape of AgentOS's RunRequirement with
+/// the step and the kind of the wait beside.
 #[must_use]
 pub fn requirements(run: &RunView) -> Vec<Value> {
-    let in_doubt = |(number, step): (&u32, &StepView)| {
-        let (attempt, reason) = step.doubt.as_ref()?;
-        Some(json!({
-            "id": step.token.to_string(),
-            "kind": "in_doubt",
-            "created_at": step.requested.seconds(),
-            "step": number,
-            "attempt": attempt,
-            "reason": reason,
-            "tool_execution": execution(step),
-        }))
-    };
-    run.steps.iter().filter_map(in_doubt).collect()
+    run.steps.iter().filter_map(|(number, step)| requirement(*number, step)).collect()
+}
+
+/// What a step waits for, if somebody has to decide.
+#[must_use]
+pub fn requirement(number: u32, step: &StepView) -> Option<Value> {
+    let mut map = Map::new();
+    map.insert("id".to_owned(), json!(step.token.to_string()));
+    map.insert("created_at".to_owned(), json!(step.requested.seconds()));
+    map.insert("step".to_owned(), json!(number));
+    match (&step.doubt, &step.held) {
+        (Some((attempt, reason)), _) => {
+            map.insert("kind".to_owned(), json!("in_doubt"));
+            map.insert("attempt".to_owned(), json!(attempt));
+            map.insert("reason".to_owned(), json!(reason));
+        }
+        (None, Some(held)) if held.waits() => held.put_requirement(&mut map),
+        _ => return None,
+    }
+    map.insert("tool_execution".to_owned(), execution(step)?);
+    Some(Value::Object(map))
+}
+
+/// What a wait for somebody is called in the queue of approvals: of one step there can be several, one after another.
+#[must_use]
+pub fn approval_id(step: &StepView) -> Option<String> {
+    match (&step.doubt, &step.held) {
+        (Some((attempt, _)), _) => Some(format!("{}-{attempt}", step.token)),
+        (None, Some(_)) => Some(step.token.to_string()),
+        (None, None) => None,
+    }
 }
 
 fn execution(step: &StepView) -> Option<Value> {
@@ -48,9 +66,16 @@ fn execution(step: &StepView) -> Option<Value> {
         map.insert("tool_call_error".to_owned(), json!(error));
         map.insert("result".to_owned(), text_value(content));
     }
+    if let Some(held) = &step.held {
+        held.put_flags(&mut map);
+    }
     if step.doubt.is_some() {
         // AgentOS's clients find by this what a paused run waits for.
         map.insert("requires_confirmation".to_owned(), json!(true));
+        map.insert("confirmed".to_owned(), Value::Null);
+    }
+    if let Some(id) = approval_id(step) {
+        map.insert("approval_id".to_owned(), json!(id));
     }
     map.insert("metrics".to_owned(), message_metrics(None, duration_ms(step), None));
     map.insert("created_at".to_owned(), json!(step.requested.seconds()));

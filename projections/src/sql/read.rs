@@ -5,6 +5,7 @@ use reenact_events::{AgentId, RunId, SessionId, event::RunStatus};
 use rusqlite::{Row, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
+    approvals,
     database::Database,
     rows::{RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, run_event_row, run_row, session_row},
     select::{self, Conditions},
@@ -201,6 +202,7 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
             run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), [], |row| {
                 Ok((RunId::trusted(row.get_ref(4)?.as_str()?), run_event_row(row)?))
             })?,
+            approvals: approvals::all(database)?,
             components: components(database)?,
         })
     })

@@ -4,13 +4,14 @@ use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
 use rusqlite::{Row, params};
 
 use super::{
+    approvals,
     database::Database,
     values::{id, integer, json, status, unsigned},
 };
 use crate::{
     ViewError,
     fold::{Rows, component},
-    query::{RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
 /// The columns that [`session_row`] reads.
@@ -115,6 +116,7 @@ impl Rows for Database<'_> {
             "DELETE FROM run_events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)",
             session,
         )?;
+        self.execute("DELETE FROM approvals WHERE session_id = ?1", session)?;
         self.execute("DELETE FROM runs WHERE session_id = ?1", session)?;
         self.execute("DELETE FROM sessions WHERE session_id = ?1", session)?;
         Ok(())
@@ -158,6 +160,14 @@ impl Rows for Database<'_> {
             params![run.as_str(), integer(event.seq), event.at, event.kind, event.data],
         )?;
         Ok(())
+    }
+
+    fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
+        approvals::put(*self, &row)
+    }
+
+    fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
+        approvals::pending(*self, run)
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

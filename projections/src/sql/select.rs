@@ -42,7 +42,8 @@ impl Conditions {
         self.values.push(value.into().0);
     }
 
-    fn and_some<T: Into<BoundValue>>(&mut self, condition: &str, value: Option<T>) {
+    /// Narrows where there is a value.
+    pub(super) fn and_some<T: Into<BoundValue>>(&mut self, condition: &str, value: Option<T>) {
         if let Some(value) = value {
             self.and(condition, value);
         }

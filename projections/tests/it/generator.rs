@@ -4,17 +4,19 @@
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use reenact_events::{
-    BlobRef, MediaKind, MediaRef, Text,
+    BlobRef, MediaKind, MediaRef, RawJson, Text, Timestamp,
     event::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
-        RunRequeued, SessionDeleted, SessionUpdated, StepFailed, StepInDoubt, StepResolved,
+        RunRequeued, SessionDeleted, SessionUpdated, StepAnswered, StepExpired, StepFailed, StepHeld, StepInDoubt,
+        StepResolved,
     },
+    hold::{InputField, Needs, OnExpiry, Verdict},
 };
 use serde_json::json;
 
 use crate::history::{
-    History, agent, call, model_answered, model_requested, queued, raw, run, session, shared_text, tool_answered,
-    tool_requested, usage, user,
+    History, agent, call, held_call, model_answered, model_requested, queued, raw, run, session, shared_text,
+    tool_answered, tool_requested, usage, user,
 };
 
 const TEXTS: &[&str] = &[
@@ -185,7 +187,8 @@ impl World {
                 self.history.push(&at, RunRequeued { run_id, by: None });
                 open.started = false;
             }
-            (true, false, 4..=7) => self.model(open),
+            (true, false, 4) => self.hold(open),
+            (true, false, 5..=7) => self.model(open),
             (true, false, _) => self.tool(open),
         }
         false
@@ -226,6 +229,38 @@ impl World {
         open.steps += 1;
     }
 
+    /// A call that is decided about at once, or soon, or never.
+    fn hold(&mut self, open: &mut Open) {
+        let (at, run_id, step) = (session(&open.session), run(&open.run), open.steps);
+        let field = InputField { name: "days".to_owned(), field_type: "int".to_owned(), description: None };
+        let needs = match self.random.random_range(0..3) {
+            0 => Needs::Confirmation,
+            1 => Needs::Input { fields: vec![field] },
+            _ => Needs::Execution,
+        };
+        let (token, call) = held_call(&open.run, step);
+        let expires_at = self.random.random_bool(0.5).then(|| Timestamp(self.history.now.0 + 60_000));
+        let on_expiry = OnExpiry::Reject;
+        self.history.push(&at, StepHeld { run_id: run_id.clone(), step, token, call, needs, expires_at, on_expiry });
+        open.steps += 1;
+        let by = Some(user("boss"));
+        let input = RawJson::parse(r#"{"days":3}"#).ok();
+        let verdict = match self.random.random_range(0..6) {
+            0 => Verdict::Confirmed { arguments: Some(Text::Blob(BlobRef::of(b"{}"))), input },
+            1 => Verdict::Rejected { note: Some("no".into()) },
+            2 => Verdict::Result { value: Text::inline(self.text()) },
+            3 => Verdict::yes(),
+            4 => return self.history.push(&at, StepExpired { run_id, step }),
+            _ => return,
+        };
+        let is_made = matches!(verdict, Verdict::Confirmed { .. });
+        self.history.push(&at, StepAnswered { run_id, step, verdict, by });
+        if is_made {
+            self.history.push(&at, tool_requested(&open.run, step, 1, "held", Text::inline("{}")));
+            self.history.push(&at, tool_answered(&open.run, step, 1, Text::inline("done")));
+        }
+    }
+
     fn doubt(&mut self, open: &mut Open) {
         let at = session(&open.session);
         let (run_id, step) = (run(&open.run), open.steps);
@@ -249,7 +284,7 @@ impl World {
         let retry = resolution == Resolution::Retry;
         let run_id = run(&open.run);
         let by = Some(user("alice"));
-        self.history.push(&at, StepResolved { run_id: run_id.clone(), step, resolution, by });
+        self.history.push(&at, StepResolved { run_id: run_id.clone(), step, resolution, by, note: None });
         self.history.push(&at, RunContinued { run_id });
         if retry {
             self.history.push(&at, tool_requested(&open.run, step, 2, "doubtful", Text::inline("{}")));

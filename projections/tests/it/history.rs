@@ -175,6 +175,13 @@ pub(crate) fn model_requested(run_name: &str, step: u32, attempt: u32, turn: u32
     step_requested(run_name, step, attempt, StepCall::Model { turn })
 }
 
+/// The name of a step that is held, and its call.
+pub(crate) fn held_call(run_name: &str, step: u32) -> (StepToken, StepCall) {
+    let (call_id, name) = (format!("held-{step}").into(), "pay".into());
+    let call = StepCall::Tool { call_id, name, arguments: Text::inline("{}"), effect: Effect::AtMostOnce };
+    (StepToken::of_step(&run(run_name), step), call)
+}
+
 pub(crate) fn tool_requested(run_name: &str, step: u32, attempt: u32, call_id: &str, arguments: Text) -> StepRequested {
     let call = StepCall::Tool { call_id: call_id.into(), name: "refund".into(), arguments, effect: Effect::AtMostOnce };
     step_requested(run_name, step, attempt, call)

@@ -1,5 +1,6 @@
 //! The views as their users meet them: real files, real logs, the rules by name.
 
+mod approvals;
 mod expand;
 mod follow;
 mod generator;

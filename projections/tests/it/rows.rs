@@ -184,7 +184,7 @@ fn a_decision_about_a_step_in_doubt_is_its_result() {
     {
         let mut history = in_doubt();
         let at = session("s");
-        history.push(&at, StepResolved { run_id: run("r"), step: 0, resolution, by: None });
+        history.push(&at, StepResolved { run_id: run("r"), step: 0, resolution, by: None, note: None });
         history.push(&at, RunContinued { run_id: run("r") });
         let data = data(&history);
         assert_eq!((&data["status"], data.get("requirements")), (&json!("RUNNING"), None));
@@ -206,7 +206,7 @@ fn a_run_of_which_everything_is_decided_waits_for_its_turn_and_for_nobody() {
     };
     assert_eq!(shown(&history), (RunStatus::Paused, Some(2)));
     for (step, expected) in [(0, (RunStatus::Paused, Some(1))), (1, (RunStatus::Pending, None))] {
-        history.push(&at, StepResolved { run_id: run("r"), step, resolution: Resolution::Retry, by: None });
+        history.push(&at, StepResolved { run_id: run("r"), step, resolution: Resolution::Retry, by: None, note: None });
         assert_eq!(shown(&history), expected);
     }
     history.push(&at, RunContinued { run_id: run("r") });

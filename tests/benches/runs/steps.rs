@@ -31,6 +31,7 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         effect: Effect::Idempotent,
         timeout_s: 30,
         kind: ToolKind::Builtin,
+        hold: None,
     };
     Arc::new(AgentSpec {
         id: AgentId::trusted("orders"),

@@ -101,6 +101,14 @@ impl<'a> Section<'a> {
         Some(word)
     }
 
+    /// A list of texts; empty when it is absent or something else.
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        let texts = |item: &Item| -> Option<Vec<String>> {
+            item.as_array()?.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+        };
+        self.typed(key, "a list of strings", texts).unwrap_or_default()
+    }
+
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.typed(key, "`true` or `false`", Item::as_bool)
     }

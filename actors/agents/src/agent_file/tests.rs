@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use reenact_events::agent::{Effect, Guarded, ToolKind, WhenBusy};
+use reenact_events::{
+    agent::{Effect, Guarded, ToolKind, WhenBusy},
+    hold::{HoldSpec, InputField, Needs, OnExpiry},
+};
+use serde_json::Value;
 
 use super::*;
 
@@ -199,8 +203,33 @@ fn each_mistake_names_its_key_and_what_is_allowed() {
 }
 
 #[test]
+fn tools_say_that_their_calls_wait_for_somebody() {
+    let http = "[[tools]]\ntype = \"http\"\nmethod = \"POST\"\nurl = \"http://h\"\n";
+    let schema = "parameters = { type = \"object\", required = [\"a\", \"b\"], properties = { a = { type = \"integer\" }, \
+                  b = { type = \"string\", description = \"Why.\" } } }\n";
+    let file = format!(
+        "{DEMO}{http}name = \"c\"\nrequires_confirmation = true\nexpires_in_s = 60\non_expiry = \"cancel\"\n\
+         {http}name = \"i\"\nrequires_user_input = true\nuser_input_fields = [\"b\"]\n{schema}\
+         [[tools]]\ntype = \"external_execution\"\nname = \"e\"\n{schema}[[tools]]\ntype = \"builtin\"\nname = \"sleep\""
+    );
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    let holds: Vec<_> = agent.tools.iter().map(|tool| tool.hold.clone()).collect();
+    let held = |needs| HoldSpec { needs, expires_in_s: None, on_expiry: OnExpiry::Reject };
+    let confirmed = HoldSpec { expires_in_s: Some(60), on_expiry: OnExpiry::Cancel, ..held(Needs::Confirmation) };
+    let field = InputField { name: "b".into(), field_type: "str".into(), description: Some("Why.".into()) };
+    let filled = held(Needs::Input { fields: vec![field] });
+    assert_eq!(holds, [Some(confirmed), Some(filled), Some(held(Needs::Execution)), None]);
+    let asked = agent.tools[1].for_model();
+    let shown = asked.parameters.value();
+    assert_eq!((&shown["properties"]["b"], &shown["required"]), (&Value::Null, &serde_json::json!(["a"])));
+    assert_eq!(agent.tools[2].for_model().parameters, agent.tools[2].parameters, "nobody fills in anything of it");
+}
+
+#[test]
 fn each_mistake_in_a_tool_names_its_key_and_what_is_allowed() {
     let http = "[[tools]]\ntype = \"http\"\nname = \"t\"\nmethod = \"POST\"\nurl = \"http://h\"\n";
+    let asks = format!("{http}requires_user_input = true\n");
+    let fields = "parameters = { type = \"object\", properties = { a = { type = \"string\" } } }";
     for (tool, key, message) in [
         ("tools = 1", "tools", "[[tools]]"),
         ("[[tools]]\nname = \"x\"", "tools[0].type", "`http`, `builtin`"),
@@ -209,7 +238,23 @@ fn each_mistake_in_a_tool_names_its_key_and_what_is_allowed() {
         ("[[tools]]\ntype = \"builtin\"\nname = \"fly\"", "tools[0].name", "`calculator`, `current_time`, `sleep`"),
         ("[[tools]]\ntype = \"builtin\"\nname = \"sleep\"\nurl = \"http://h\"", "tools[0].url", "unknown key"),
         (&format!("{http}effect = \"maybe\""), "tools[0].effect", "`read_only`, `idempotent`"),
-        (&format!("{http}requires_confirmation = true"), "tools[0].requires_confirmation", "not supported yet"),
+        (&format!("{http}requires_user_input = true"), "tools[0].user_input_fields", "at least one"),
+        (&format!("{http}user_input_fields = [\"a\"]\n{fields}"), "tools[0].user_input_fields", "no meaning"),
+        (&format!("{asks}user_input_fields = [\"b\"]\n{fields}"), "tools[0].user_input_fields", "names `b`"),
+        (&format!("{asks}user_input_fields = [1]"), "tools[0].user_input_fields", "list of strings"),
+        (
+            &format!("{asks}requires_confirmation = true\nuser_input_fields = [\"a\"]\n{fields}"),
+            "tools[0].requires_user_input",
+            "cannot stand beside",
+        ),
+        (&format!("{http}expires_in_s = 5"), "tools[0].expires_in_s", "no meaning"),
+        (&format!("{http}requires_confirmation = true\nexpires_in_s = 0"), "tools[0].expires_in_s", "from 1 to"),
+        (
+            &format!("{http}requires_confirmation = true\non_expiry = \"wait\""),
+            "tools[0].on_expiry",
+            "`reject`, `cancel`",
+        ),
+        ("[[tools]]\ntype = \"external_execution\"\nname = \"t\"\nurl = \"http://h\"", "tools[0].url", "unknown key"),
         (&format!("{http}timeout_s = -1"), "tools[0].timeout_s", "from 1 to"),
         (&format!("{http}parameters = {{ type = \"objekt\" }}"), "tools[0].parameters", "object"),
         (&format!("{http}parameters = {{ type = \"object\", required = 3 }}"), "tools[0].parameters", "invalid"),

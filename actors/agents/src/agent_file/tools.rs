@@ -10,7 +10,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use toml_edit::TableLike;
 
 use super::{
-    any_object, model, schema,
+    any_object, hold, model, schema,
     section::{Section, list},
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 const TIMEOUT_S: u32 = 30;
 const TIMEOUT_S_MAX: u32 = 86_400;
 const NAME_CHARS_MAX: usize = 64;
-const TYPES: &[&str] = &["http", "builtin"];
+const TYPES: &[&str] = &["http", "builtin", "external_execution"];
 const EFFECTS: &[&str] = &["read_only", "idempotent", "reconcile", "at_most_once"];
 const HTTP_KEYS: &[&str] = &[
     "type",
@@ -35,10 +35,26 @@ const HTTP_KEYS: &[&str] = &[
     "effect",
     "timeout_s",
     "requires_confirmation",
+    "requires_user_input",
+    "user_input_fields",
+    "expires_in_s",
+    "on_expiry",
     "headers",
     "parameters",
 ];
-const BUILTIN_KEYS: &[&str] = &["type", "name", "description", "effect", "timeout_s", "requires_confirmation"];
+const BUILTIN_KEYS: &[&str] = &[
+    "type",
+    "name",
+    "description",
+    "effect",
+    "timeout_s",
+    "requires_confirmation",
+    "requires_user_input",
+    "user_input_fields",
+    "expires_in_s",
+    "on_expiry",
+];
+const EXTERNAL_KEYS: &[&str] = &["type", "name", "description", "parameters", "expires_in_s", "on_expiry"];
 
 pub(super) fn read(root: &Section<'_>, environment: &Environment) -> Vec<ToolSpec> {
     let mut tools = Vec::new();
@@ -71,6 +87,7 @@ impl<'a> Tool<'_, 'a> {
         match self.table.get("type").and_then(|item| item.as_str()) {
             Some("http") => self.http(environment),
             Some("builtin") => self.builtin(),
+            Some("external_execution") => self.external(),
             other => {
                 // Without a known type it cannot be said which keys are allowed.
                 let section = self.open(&self.table.iter().map(|(key, _)| key).collect::<Vec<_>>());
@@ -92,7 +109,6 @@ impl<'a> Tool<'_, 'a> {
 
     fn http(self, environment: &Environment) -> Option<Read<'a>> {
         let section = self.open(HTTP_KEYS);
-        refuse_confirmation(&section);
         let name =
             section.required_text("name", "what the model calls the tool").filter(|name| is_name(&section, name));
         let method = match section.has("method") {
@@ -102,6 +118,7 @@ impl<'a> Tool<'_, 'a> {
         let url = section.required_text("url", "where the tool is").filter(|url| model::is_url(&section, "url", url));
         let headers = headers(&section, environment);
         let parameters = parameters(&section);
+        let hold = hold::read(&section, parameters.as_ref());
         let spec = ToolSpec {
             description: section.text("description").unwrap_or_default(),
             effect: effect(&section).unwrap_or(Effect::AtMostOnce),
@@ -109,13 +126,13 @@ impl<'a> Tool<'_, 'a> {
             name: name?,
             parameters: parameters?,
             kind: ToolKind::Http { method: method?, url: url?, headers },
+            hold,
         };
         Some(Read { section, spec })
     }
 
     fn builtin(self) -> Option<Read<'a>> {
         let section = self.open(BUILTIN_KEYS);
-        refuse_confirmation(&section);
         let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
         section.required_text("name", &format!("one of {}", list(&names)))?;
         let builtin = builtin::builtin(&section.word("name", &names)?)?;
@@ -124,7 +141,26 @@ impl<'a> Tool<'_, 'a> {
             description: section.text("description").unwrap_or(declared.description),
             effect: effect(&section).unwrap_or(declared.effect),
             timeout_s: section.whole("timeout_s", 1..=TIMEOUT_S_MAX).unwrap_or(declared.timeout_s),
+            hold: hold::read(&section, Some(&declared.parameters)),
             ..declared
+        };
+        Some(Read { section, spec })
+    }
+
+    /// A tool that is not called from here: somebody makes the call and says what came of it.
+    fn external(self) -> Option<Read<'a>> {
+        let section = self.open(EXTERNAL_KEYS);
+        let name =
+            section.required_text("name", "what the model calls the tool").filter(|name| is_name(&section, name));
+        let parameters = parameters(&section);
+        let spec = ToolSpec {
+            description: section.text("description").unwrap_or_default(),
+            effect: Effect::AtMostOnce,
+            timeout_s: TIMEOUT_S,
+            hold: Some(hold::of_external(&section)),
+            name: name?,
+            parameters: parameters?,
+            kind: ToolKind::External,
         };
         Some(Read { section, spec })
     }
@@ -139,13 +175,8 @@ pub(super) fn of_builtin(builtin: &Builtin) -> Result<ToolSpec, serde_json::Erro
         effect: Effect::ReadOnly,
         timeout_s: builtin.timeout_s,
         kind: ToolKind::Builtin,
+        hold: None,
     })
-}
-
-fn refuse_confirmation(section: &Section<'_>) {
-    if section.flag("requires_confirmation") == Some(true) {
-        section.note("requires_confirmation", "is not supported yet; only `false` is allowed");
-    }
 }
 
 fn is_name(section: &Section<'_>, name: &str) -> bool {

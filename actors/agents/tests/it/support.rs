@@ -114,6 +114,7 @@ impl World {
             effect: Effect::Reconcile,
             timeout_s: 1,
             kind: ToolKind::Http { method: method.into(), url: self.ledger.url("/refunds"), headers },
+            hold: None,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! It goes on from its last completed step. What a step brought stays; what ended the run (a model or a guardrail that
 //! failed, an answer that was not let pass or did not fit) is asked once more, as a further step. What was cut off by
-//! the end is taken up as after a crash: again where that is harmless, in doubt where it is not.
+//! the end is taken up as after a crash: again where that is harmless, in doubt where it is not. A call that was held,
+//! and about which nobody has decided, is held again: the end was no answer.
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ impl Draft<'_> {
                     reason: "the run ended while the call was being made".into(),
                 }),
                 (StepState::Requested, Effect::Reconcile) | (StepState::InDoubt, _) => {}
+                (StepState::Held(hold), _) => self.hold_again(at, &step, hold),
                 _ => self.again(at),
             }
         }

@@ -7,7 +7,7 @@ use reenact_events::{
     session_state::StateChanges,
 };
 
-use super::{Asked, Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer};
+use super::{Asked, Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer, StepState};
 
 impl Draft<'_> {
     /// Requests tool calls of the latest turn until enough run side by side; calls that cannot be made are
@@ -15,17 +15,26 @@ impl Draft<'_> {
     pub(super) fn request_tools(&mut self, last_turn: u32, calls: &[ToolCallRequest]) {
         let made = calls.len().min((self.run.progress.steps - last_turn - 1) as usize);
         for call in &calls[made..] {
-            if self.run.progress.open >= PARALLEL_TOOLS_MAX {
+            if self.at_work() >= PARALLEL_TOOLS_MAX as usize {
                 return;
             }
             self.request_tool(call);
         }
     }
 
+    /// Open steps, without those that wait for somebody's first decision.
+    fn at_work(&self) -> usize {
+        self.run.open_steps().filter(|(_, step)| !matches!(step.state, StepState::Held(_))).count()
+    }
+
     fn request_tool(&mut self, call: &ToolCallRequest) {
         let step = self.run.progress.steps;
         let refusal = self.refusal_of(call);
-        let effect = self.context.agent.tool(&call.name).map_or(Effect::ReadOnly, |tool| tool.effect);
+        let tool = self.context.agent.tool(&call.name);
+        let effect = tool.map_or(Effect::ReadOnly, |tool| tool.effect);
+        if let (None, Some(hold)) = (&refusal, tool.and_then(|tool| tool.hold.as_ref())) {
+            return self.hold(call, effect, hold);
+        }
         let (call_id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
         self.request(step, 1, StepCall::Tool { call_id, name, arguments, effect }, Asked::default());
         if let Some(text) = refusal {
@@ -102,7 +111,13 @@ impl Draft<'_> {
         match known.effect() {
             // Nobody has to be asked: whoever reports this knows that the call was never begun.
             Effect::AtMostOnce => {
-                self.push(StepResolved { run_id: self.run_id(), step, resolution: Resolution::Retry, by: None });
+                self.push(StepResolved {
+                    run_id: self.run_id(),
+                    step,
+                    resolution: Resolution::Retry,
+                    by: None,
+                    note: None,
+                });
                 self.again(step);
             }
             Effect::ReadOnly | Effect::Idempotent | Effect::Reconcile => self.again(step),

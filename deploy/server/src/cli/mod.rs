@@ -1,11 +1,13 @@
 //! The command line. One file per command; client commands speak HTTP to `--url`, `events`, `replay` and
 //! `doctor` look at a log themselves.
 
+mod approvals;
 mod arenas;
 mod client;
 mod completions;
 mod config;
 mod dead_letters;
+mod decide;
 mod doctor;
 mod events;
 mod log;
@@ -47,6 +49,9 @@ enum Command {
     /// List runs, show one, stop one, let one go on.
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// List what waits, or waited, for somebody.
+    #[command(subcommand)]
+    Approvals(approvals::Approvals),
     /// List sessions, show one, delete one.
     #[command(subcommand)]
     Sessions(sessions::Sessions),
@@ -97,6 +102,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(options) => serve::serve(&options).await,
         Command::Run(command) => command.execute(json).await,
         Command::Runs(command) => command.execute(json).await,
+        Command::Approvals(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
         Command::Replay(command) => command.execute(json).await,

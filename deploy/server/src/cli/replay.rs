@@ -173,7 +173,8 @@ fn told(command: &RunCommand) -> String {
         RunCommand::RetryDue { step } => format!("the retry of step {step} was due"),
         RunCommand::Recover { .. } => "its actor began again".to_owned(),
         RunCommand::Cancel { .. } => "it was cancelled".to_owned(),
-        RunCommand::Resolve { decisions, .. } => format!("{} steps in doubt were decided", decisions.len()),
+        RunCommand::Resolve { decisions, .. } => format!("{} tool calls were decided about", decisions.len()),
+        RunCommand::Expire => "the time for a decision was over".to_owned(),
         RunCommand::Requeue { .. } => "it was queued again".to_owned(),
         RunCommand::Fail(failure) => format!("it could not go on: {}", failure.kind),
     }

@@ -1,12 +1,12 @@
-//! `reenact runs`: list, show, cancel, continue, requeue.
+//! `reenact runs`: list, show, cancel, requeue; continue is in [`decide`](super::decide).
 
-use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     client::Client,
+    decide::{Continue, how_to_decide},
     options::Server,
     output::{self, short, table, text},
 };
@@ -20,7 +20,7 @@ pub(super) enum Runs {
     Show(One),
     /// Stop a run.
     Cancel(One),
-    /// Decide about the tool calls that a paused run is in doubt of.
+    /// Decide about the tool calls that a paused run waits for somebody with.
     Continue(Continue),
     /// Let a run that has failed or was cancelled go on from its last completed step.
     Requeue(One),
@@ -52,37 +52,9 @@ pub(super) struct List {
 #[derive(Debug, Args)]
 pub(super) struct One {
     /// The run's id.
-    run: String,
+    pub(super) run: String,
     #[command(flatten)]
-    server: Server,
-}
-
-/// Decide about the tool calls that a paused run is in doubt of.
-#[derive(Debug, Args)]
-pub(super) struct Continue {
-    /// The run's id.
-    run: String,
-    #[command(flatten)]
-    decision: Decision,
-    /// Only about this tool call; without it about all that are in doubt.
-    #[arg(long, value_name = "ID")]
-    call: Option<String>,
-    #[command(flatten)]
-    server: Server,
-}
-
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Decision {
-    /// It did not happen: do it.
-    #[arg(long)]
-    retry: bool,
-    /// Tell the model that it was not done.
-    #[arg(long)]
-    skip: bool,
-    /// It happened, with this result.
-    #[arg(long, value_name = "TEXT")]
-    result: Option<String>,
+    pub(super) server: Server,
 }
 
 impl Runs {
@@ -120,7 +92,7 @@ impl List {
 }
 
 impl One {
-    async fn find(&self) -> anyhow::Result<(Client, Value)> {
+    pub(super) async fn find(&self) -> anyhow::Result<(Client, Value)> {
         let client = Client::of(&self.server)?;
         let run = client.get(&["runs", &self.run], &[]).await?;
         Ok((client, run))
@@ -149,7 +121,7 @@ impl One {
     }
 }
 
-fn show(run: &Value, json: bool) -> anyhow::Result<()> {
+pub(super) fn show(run: &Value, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(run);
     }
@@ -174,8 +146,7 @@ fn show(run: &Value, json: bool) -> anyhow::Result<()> {
     let reason = text(run, "pause_reason");
     if !reason.is_empty() {
         output::lines([format!("waits: {reason}")])?;
-        let decide = format!("reenact runs continue {} --retry | --skip | --result TEXT", text(run, "run_id"));
-        output::lines([format!("decide with: {decide}")])?;
+        output::lines([format!("decide with: {}", how_to_decide(text(run, "run_id")))])?;
     }
     let content = match &run["content"] {
         Value::String(text) => text.clone(),
@@ -183,42 +154,4 @@ fn show(run: &Value, json: bool) -> anyhow::Result<()> {
         json => json.to_string(),
     };
     output::lines([format!("\n{content}")])
-}
-
-impl Continue {
-    async fn execute(self, json: bool) -> anyhow::Result<()> {
-        let one = One { run: self.run.clone(), server: self.server.clone() };
-        let (client, run) = one.find().await?;
-        let tools = self.tools(&run)?;
-        let mut form = vec![("tools", tools.to_string()), ("stream", "false".to_owned())];
-        form.extend(client.user().map(|user| ("user_id", user.to_owned())));
-        let path = ["agents", text(&run, "agent_id"), "runs", &self.run, "continue"];
-        let answer = client.json(client.request(Method::POST, &path, &[])?.form(&form)).await?;
-        show(&answer, json)
-    }
-
-    /// The calls in doubt with what is decided about them.
-    fn tools(&self, run: &Value) -> anyhow::Result<Value> {
-        let waiting = run["requirements"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if waiting.is_empty() {
-            let (run, status) = (&self.run, text(run, "status"));
-            bail!("run `{run}` is {status} and waits for no decision");
-        }
-        let calls = waiting.iter().map(|requirement| &requirement["tool_execution"]);
-        let wanted: Vec<_> = calls
-            .filter(|call| self.call.as_deref().is_none_or(|wanted| text(call, "tool_call_id") == wanted))
-            .map(|call| {
-                let mut decided = json!({"tool_call_id": call["tool_call_id"]});
-                match &self.decision.result {
-                    Some(result) => decided["result"] = json!(result),
-                    None => decided["confirmed"] = json!(self.decision.retry),
-                }
-                decided
-            })
-            .collect();
-        if wanted.is_empty() {
-            return Err(anyhow!("run `{}` does not wait for a decision about that call", self.run));
-        }
-        Ok(Value::Array(wanted))
-    }
 }

@@ -1,6 +1,6 @@
 //! What the configuration says about a log on Kafka.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, num::NonZero, path::PathBuf};
 
 use super::{ConfigError, Layers, LogPlace, Source};
 
@@ -36,7 +36,7 @@ pub(super) fn log_place(layers: &Layers) -> Result<LogPlace, ConfigError> {
     let partitions = layers.positive("kafka-partitions")?;
     let replication = match layers.text("kafka-replication").trim() {
         "" => None,
-        _ => Some(layers.parse("kafka-replication", "a number of brokers, or empty")?),
+        _ => Some(layers.parse::<NonZero<u16>>("kafka-replication", "a number of brokers, or empty")?.get()),
     };
     let text = layers.text("log").trim();
     if text == "embedded" {
@@ -57,7 +57,9 @@ pub(super) fn log_place(layers: &Layers) -> Result<LogPlace, ConfigError> {
 }
 
 fn is_address(broker: &str) -> bool {
-    broker.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    // Who may use the brokers is said by their properties: an address with a name in it would be looked up as it is.
+    let is_host = |host: &str| !host.is_empty() && !host.contains(['@', '/']);
+    broker.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok())
 }
 
 /// Reads the file of properties; secrets stand in it as references.

@@ -76,7 +76,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn cluster(Ready(services): Ready, query: Query) -> Result<Json<Cluster>, ApiError> {
     let session = query.0.id("session_id", SessionId::parse)?;
     let owners = tokio::time::timeout(PATIENCE, services.log.owners()).await;
-    let owners = owners.map_err(|_| ApiError::unavailable("the log does not say who owns what", 2))?;
+    let owners = owners.map_err(|_| {
+        ApiError::unavailable("the log did not say within 10 s who owns what: `/ready` tells what it is at", 2)
+    })?;
     let owners = owners.map_err(|error| ApiError::unavailable(error.to_string(), 2))?;
     let partitions = services.log.partitions();
     let session = session.map(|session| place(&session, partitions, &owners, services.own.endpoint.as_str()));

@@ -146,6 +146,7 @@ impl From<SubmitError> for ApiError {
                 Self::not_found(text)
             }
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
+            SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
             SubmitError::Refused(Refusal::NotRequeued(_)) => {
@@ -153,6 +154,10 @@ impl From<SubmitError> for ApiError {
             }
             SubmitError::Refused(Refusal::OutputSchema(_)) => {
                 Self::malformed(Fault::new("body", "output_schema", "json_schema", text))
+            }
+            SubmitError::Refused(Refusal::DecisionLate { .. }) => Self::conflict(text).named("decision_late"),
+            SubmitError::Refused(Refusal::DecisionUnfit { .. }) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, text).named("decision_unfit")
             }
             SubmitError::Refused(Refusal::TooLarge(_)) => Self::too_large(text),
             SubmitError::QueueFull { retry_after_s, .. } => {

@@ -1,32 +1,25 @@
 //! `Idempotency-Key`: one key of one user is one run, whatever else differs.
 //!
-//! The command's id follows from user and key, so the run's id does too, and a repeat finds the first run by
-//! it, also after a restart. Repeats that arrive together take turns in this process, which is the only one
-//! that serves this log; an entity per key takes over when several nodes do.
-
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::LazyLock,
-};
+//! The command's id follows from user and key, so the run's id does too. The key has a stream of its own, which every
+//! request under it goes to first, from whatever node: the first one takes the key, and its repeats are sent on to
+//! where it went, which finds the run by its id. A key stands for its request as long as the log does.
 
 use axum::http::{HeaderMap, HeaderName};
-use reenact_events::{CommandId, RunId, SessionId, command::StartRun, ids::derived};
-use reenact_projections::query::{RunRow, Scope};
-use tokio::sync::{Mutex, MutexGuard};
+use reenact_events::{
+    BlobRef, CommandId, SessionId,
+    command::{KeyUse, StartRun},
+    ids::derived,
+};
+use serde_json::json;
 
 use super::{
     error::{ApiError, Fault},
     scope::Caller,
-    state::Services,
 };
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 512;
-/// Keys share this many turnstiles; two keys on one wait for each other needlessly, which is harmless.
-const TURNSTILES: usize = 64;
-
-static TURNS: LazyLock<Vec<Mutex<()>>> = LazyLock::new(|| (0..TURNSTILES).map(|_| Mutex::new(())).collect());
 
 /// A key in the name of its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,37 +57,19 @@ impl Key {
         SessionId::trusted(&derived("idempotency-session", &[&self.user, &self.key]).to_string())
     }
 
-    /// Waits for the repeats before this one.
-    pub async fn turn(&self) -> MutexGuard<'static, ()> {
-        let mut hasher = DefaultHasher::new();
-        (&self.user, &self.key).hash(&mut hasher);
-        let at = usize::try_from(hasher.finish() % TURNSTILES as u64).unwrap_or_default();
-        TURNS[at].lock().await
+    /// What the run is asked for with. Under the same key, only the very same request is a repeat: how its run is to
+    /// be shown makes no difference.
+    ///
+    /// # Errors
+    /// Never for what a request can hold; the signature is `serde_json`'s.
+    pub fn used_for(&self, start: &StartRun) -> Result<KeyUse, serde_json::Error> {
+        // A session that follows from the key is none that was named.
+        let session = Some(&start.session_id).filter(|session| **session != self.session_id());
+        let StartRun { agent, input, media, metadata, session_state, .. } = start;
+        let request = json!([session, agent.id(), input, media, metadata, session_state]);
+        let BlobRef { sha256: request, .. } = BlobRef::of(&serde_json::to_vec(&request)?);
+        Ok(KeyUse { key: derived("idempotency-key", &[&self.user, &self.key]), request })
     }
-}
-
-/// The run that the key stands for already.
-///
-/// # Errors
-/// 409 when it was another request: another agent, session or message. Nothing is said about the first one.
-pub async fn first_run(
-    services: &Services,
-    key: &Key,
-    run: &RunId,
-    start: &StartRun,
-) -> Result<Option<RunRow>, ApiError> {
-    services.caught_up(None).await?;
-    // The id follows from the key's user, so it can be nobody else's run.
-    let Some(row) = services.views.run(&Scope::Anyone, run).await? else { return Ok(None) };
-    let named_another_session = start.session_id != row.session_id && start.session_id != key.session_id();
-    let same_agent = row.agent_id.as_deref() == Some(start.agent.id().as_str());
-    let same_message = row.run_data["input"]["input_content"]
-        == serde_json::to_value(&start.input)
-            .map_err(|error| ApiError::internal("a message cannot be read", &error))?;
-    if same_agent && same_message && !named_another_session {
-        return Ok(Some(row));
-    }
-    Err(ApiError::conflict("this `Idempotency-Key` was used for another request").named("idempotency_conflict"))
 }
 
 #[cfg(test)]

@@ -38,7 +38,9 @@ impl JsonBody {
         serde_json::from_str(text).map(Self).map_err(|error| invalid(&error))
     }
 
-    fn fault(&self, name: &str, kind: &'static str, msg: impl Into<String>) -> ApiError {
+    /// A fault of this field.
+    #[must_use]
+    pub fn fault(&self, name: &str, kind: &'static str, msg: impl Into<String>) -> ApiError {
         ApiError::malformed(Fault::new("body", name, kind, msg))
     }
 

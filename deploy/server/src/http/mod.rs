@@ -9,9 +9,9 @@
 
 pub mod about;
 pub mod agents;
+pub mod approvals;
 pub mod body;
 pub mod cluster;
-
 pub mod docs;
 pub mod error;
 pub mod feed;

@@ -15,7 +15,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    about, agents, cluster, docs,
+    about, agents, approvals, cluster, docs,
     error::{ApiError, panicked},
     position::POSITION,
     queue,
@@ -56,6 +56,11 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(queue::one))
         .routes(routes!(queue::requeue))
         .routes(routes!(list::one))
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::count))
+        .routes(routes!(approvals::one))
+        .routes(routes!(approvals::status))
+        .routes(routes!(approvals::resolve))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
         .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))
         .routes(routes!(sessions::change::rename))

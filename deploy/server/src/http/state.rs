@@ -125,6 +125,8 @@ struct Told {
     views: String,
     /// What the views cannot read.
     damage: BTreeMap<PartitionId, String>,
+    /// What was deleted from the log.
+    deleted: BTreeMap<PartitionId, String>,
 }
 
 impl Told {
@@ -135,7 +137,7 @@ impl Told {
             let views = of_views.then_some(&self.views);
             [&self.stage].into_iter().chain(views).filter(|text| !text.is_empty()).cloned().collect()
         });
-        node.into_iter().chain(self.damage.values().cloned()).collect()
+        node.into_iter().chain(self.damage.values().chain(self.deleted.values()).cloned()).collect()
     }
 }
 
@@ -189,6 +191,16 @@ impl App {
     /// The views of a partition do not go on before its log is mended.
     pub fn views_are_damaged(&self, partition: PartitionId, why: &ViewError) {
         self.told().damage.insert(partition, format!("the views of partition {partition}: {why}"));
+    }
+
+    /// What is missing at the beginning of a partition, if something is; whether that is new.
+    pub fn beginning_is(&self, partition: PartitionId, missing: Option<String>) -> bool {
+        let deleted = &mut self.told().deleted;
+        let before = match missing.clone() {
+            Some(missing) => deleted.insert(partition, missing),
+            None => deleted.remove(&partition),
+        };
+        before != missing
     }
 
     /// Whether the views of a partition have met something that they cannot read.
@@ -330,6 +342,7 @@ mod tests {
             stage: "partition 0: its log has lost events (`reenact log accept-loss --partition 0`)".to_owned(),
             views: damage.clone(),
             damage: BTreeMap::from([(PartitionId(0), format!("the views of partition 0: {damage}"))]),
+            ..Told::default()
         };
         let of_views = format!("the views of partition 0: {damage}");
         assert_eq!(told.reasons(None), [told.stage.clone(), of_views.clone()], "said once");

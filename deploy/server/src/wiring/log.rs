@@ -2,11 +2,11 @@
 
 use std::{
     fs::File,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-#[cfg(feature = "kafka")]
 use anyhow::{Context, bail};
 use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{Clock, EventLog, LiveBus, LogId};
@@ -20,6 +20,8 @@ use crate::{
     http::state::App,
 };
 
+/// The file in the data directory that keeps the log's id.
+const LOG_ID: &str = "log-id";
 /// Pause before a cluster that does not answer is asked again.
 #[cfg(feature = "kafka")]
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -51,6 +53,53 @@ pub async fn open(config: &Config, app: &App, clock: Arc<dyn Clock>) -> anyhow::
     }
 }
 
+/// The log that a data directory was made with, if it has worked with one.
+///
+/// # Errors
+/// When the file that says so cannot be read, or is not one of ours.
+pub fn known(data: &Path) -> anyhow::Result<Option<LogId>> {
+    let file = data.join(LOG_ID);
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
+    };
+    let id = Uuid::parse_str(text.trim());
+    Ok(Some(LogId(id.with_context(|| format!("`{}` holds no log id: restore it from a backup", file.display()))?)))
+}
+
+/// Refuses an embedded log that is not the one that the data directory was made with; `None` is none at all. It was
+/// removed, emptied or replaced, and what stands beside it would silently be thrown away.
+///
+/// # Errors
+/// When it is not, or the directory cannot be asked.
+pub fn same_as_ever(data: &Path, found: Option<LogId>) -> anyhow::Result<()> {
+    let Some(known) = known(data)?.filter(|known| Some(*known) != found) else { return Ok(()) };
+    let is = found.map_or_else(|| "is gone".to_owned(), |found| format!("is {found}"));
+    bail!(
+        "the log in `{}` is not the one that this data directory was made with (it was {known}, and {is}): its files \
+         were removed, emptied or replaced. Restore them from a backup; to start anew, move the whole of `{}` away",
+        folder(data).display(),
+        data.display()
+    )
+}
+
+/// Keeps the log's id beside what is made from it: the whole file or none is there, whatever crashes.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn remember(data: &Path, log_id: LogId) -> anyhow::Result<()> {
+    let (file, written) = (data.join(LOG_ID), data.join(LOG_ID).with_extension("new"));
+    let durably = || {
+        let mut new = File::create(&written)?;
+        new.write_all(log_id.to_string().as_bytes())?;
+        new.sync_all()?;
+        std::fs::rename(&written, &file)?;
+        File::open(data)?.sync_all()
+    };
+    durably().with_context(|| format!("`{}` cannot be written", file.display()))
+}
+
 async fn embedded(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Opened> {
     let durability = match config.durability {
         Durability::Full => reenact_embedded::Durability::Full,
@@ -59,6 +108,7 @@ async fn embedded(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Open
     let folder = folder(&config.data);
     let options = Options { durability, ..Options::new(clock) };
     let log = super::blocking(move || EmbeddedLog::open(&folder, options)).await??;
+    same_as_ever(&config.data, Some(log.log_id()))?;
     Ok(Opened { log: Arc::new(log), live_bus: None, held: None })
 }
 
@@ -85,6 +135,7 @@ async fn on_kafka(config: &Config, kafka: &Kafka, app: &App, clock: Arc<dyn Cloc
     let held = super::blocking(move || hold(&data)).await??;
     let options = reenact_kafka::Options {
         node: Some(config.node.as_str().into()),
+        known: known(&config.data)?,
         ..kafka_options(kafka, clock, Some(config.advertise.as_str().into()))
     };
     app.stage(&format!("connecting to kafka at `{}`", kafka.brokers));

@@ -58,11 +58,11 @@ impl ObjectShelf {
         self.prefix.parts().chain(Path::from(name).parts()).collect()
     }
 
-    async fn write(writer: &mut BufWriter, mut pieces: Pieces<'_>) -> Result<(), ShelfError> {
+    async fn fill(writer: &mut BufWriter, mut pieces: Pieces<'_>) -> Result<(), ShelfError> {
         while let Some(piece) = pieces.next().await {
             writer.put(piece?).await.map_err(|error| failed(&error))?;
         }
-        writer.shutdown().await.map_err(|error| error.to_string().as_str().into())
+        Ok(())
     }
 }
 
@@ -71,13 +71,15 @@ impl Shelf for ObjectShelf {
         async move {
             let mut writer = BufWriter::with_capacity(self.store.clone(), self.path(name), PART_BYTES)
                 .with_max_concurrency(PARTS_IN_FLIGHT);
-            let written = Self::write(&mut writer, pieces).await;
-            if written.is_err()
+            let filled = Self::fill(&mut writer, pieces).await;
+            if filled.is_err()
                 && let Err(error) = writer.abort().await
             {
                 tracing::debug!(name, %error, "what was uploaded of a snapshot could not be taken back");
             }
-            written
+            filled?;
+            // When this fails it takes back by itself what was uploaded.
+            writer.shutdown().await.map_err(|error| error.to_string().as_str().into())
         }
         .boxed()
     }
@@ -145,6 +147,19 @@ mod tests {
         }
         assert_eq!(shelf.list("log/p0").await.unwrap(), ["log/p0/small.snap"]);
         assert!(whole(&*shelf, "log/p0/large.snap").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_bucket_that_does_not_take_an_object_is_an_error() {
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let nobody = AmazonS3Builder::new().with_endpoint("http://127.0.0.1:1").with_allow_http(true);
+        let keys = nobody.with_access_key_id("x").with_secret_access_key("y").with_bucket_name("b");
+        let store = Arc::new(keys.with_retry(retry).build().unwrap());
+        let shelf = ObjectShelf { store, prefix: Path::default() };
+        for count in [1, 20] {
+            let put = shelf.put("p/a.snap", stream::iter(pieces(count, 1 << 20)).boxed()).await;
+            assert!(put.unwrap_err().to_string().contains("127.0.0.1:1"));
+        }
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use reenact_events::{EventLog, LogError, PartitionId};
 use reenact_projections::{ViewError, Views};
 use tokio::task::JoinSet;
 
+use super::beginnings;
 use crate::http::state::App;
 
 /// Pauses before the views are followed again after a failure: doubling from the first to the last.
@@ -16,6 +17,10 @@ pub(super) fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinS
     let mut tasks = JoinSet::new();
     for partition in (0..log.partitions()).map(PartitionId) {
         tasks.spawn(for_ever(app.clone(), views.clone(), log.clone(), partition));
+    }
+    if log.is_shared() {
+        let watched = beginnings::watch(app.clone(), log.clone());
+        tasks.spawn(async move { match watched.await {} });
     }
     tasks
 }
@@ -30,7 +35,7 @@ async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: Par
         if matches!(error, ViewError::Closed) {
             return error;
         }
-        if matches!(error, ViewError::Log(LogError::Damaged { .. })) {
+        if matches!(error, ViewError::Log(LogError::Damaged { .. } | LogError::OutOfRange { .. })) {
             app.views_are_damaged(partition, &error);
             if !log.is_shared() {
                 tracing::error!(%partition, %error, "the views stopped for good");

@@ -166,7 +166,7 @@ impl Writer {
             note.end()
         );
         let from = last.map_or(Offset(0), |last| last.recorded.offset.next());
-        Some(Loss { of: LossOf::Events, from, until: note.end().max(from), reason: reason.into() })
+        Some(Loss { of: LossOf::Events, from, until: note.end().max(from), reason: reason.into(), runs: Vec::new() })
     }
 
     /// Events are kept for ever, so a topic that does not begin at 0 has lost some. Whoever has folded them already
@@ -188,7 +188,13 @@ impl Writer {
 
     fn lost_commands(&self, cursor: Offset, end: Offset) -> Option<Loss> {
         let reason = || record::commands_missing(&self.common.topics.commands, cursor, end).into();
-        (cursor > end).then(|| Loss { of: LossOf::Commands, from: end, until: cursor, reason: reason() })
+        (cursor > end).then(|| Loss {
+            of: LossOf::Commands,
+            from: end,
+            until: cursor,
+            reason: reason(),
+            runs: Vec::new(),
+        })
     }
 
     /// Where the commands go on: those that were deleted before anybody took them are passed over.

@@ -27,7 +27,13 @@ async fn lost(log: &KafkaLog) -> Vec<Loss> {
 
 /// What a state has seen that is not in the log.
 fn seen(until: u64) -> Vec<Loss> {
-    vec![Loss { of: LossOf::Events, from: Offset(0), until: Offset(until), reason: "a state has seen them".into() }]
+    vec![Loss {
+        of: LossOf::Events,
+        from: Offset(0),
+        until: Offset(until),
+        reason: "a state has seen them".into(),
+        runs: Vec::new(),
+    }]
 }
 
 /// Says in the group's name where the commands go on, with a note.

@@ -81,6 +81,24 @@ async fn a_number_of_partitions_that_was_asked_for_is_never_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn another_log_than_the_one_that_is_known_is_refused_and_none_is_made_in_its_place() {
+    let brokers = shared();
+    let (first, second) = (deployment(&brokers, 1), deployment(&brokers, 1));
+    let known = KafkaLog::connect(first.clone()).await.expect("makes it").log_id();
+    let knowing = |options: &Options| Options { known: Some(known), ..options.clone() };
+    assert_eq!(KafkaLog::connect(knowing(&first)).await.expect("is the one").log_id(), known);
+
+    let error = refused(knowing(&second)).await;
+    assert!(matches!(error, ConnectError::Another { found: None, .. }) && !error.is_passing(), "{error}");
+    assert!(topics_of(&brokers, &second.prefix).is_empty(), "a start that is refused makes nothing");
+
+    let other = KafkaLog::connect(second.clone()).await.expect("makes it").log_id();
+    let error = refused(knowing(&second)).await;
+    assert!(matches!(error, ConnectError::Another { found: Some(found), .. } if found == other), "{error}");
+    assert!(error.to_string().contains("choose another `--data`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_that_are_gone_are_not_made_anew() {
     let brokers = shared();
     let options = deployment(&brokers, 1);

@@ -238,7 +238,10 @@ pub(crate) fn batch(text: &str) -> Batch {
 /// A command for a partition.
 pub(crate) fn command(id: &str, partition: PartitionId) -> Forward {
     let body = CommandBody::DeleteSession { session_id: session("s") };
-    Forward { partition, command: Command { id: CommandId::trusted(id), user_id: None, reply_to: None, body } }
+    Forward {
+        partition,
+        command: Command { id: CommandId::trusted(id), user_id: None, reply_to: None, key: None, body },
+    }
 }
 
 pub(crate) fn client(brokers: &str) -> ClientConfig {

@@ -122,6 +122,7 @@ mod tests {
             effect: Effect::ReadOnly,
             timeout_s: 1,
             kind: ToolKind::Builtin,
+            hold: None,
         });
         let heard = Conversation { message: message.into(), messages: 1, rounds, ..Conversation::default() };
         next_calls(&heard, &tools).into_iter().map(|call| (call.name, call.arguments)).collect()

@@ -3,7 +3,10 @@
 use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 
 use reenact_embedded::{EmbeddedLog, OpenError, Options};
-use reenact_events::agent::{AgentSpec, ModelSpec};
+use reenact_events::{
+    EventLog,
+    agent::{AgentSpec, ModelSpec},
+};
 
 use super::{Finding, Verdict, on_kafka};
 use crate::{
@@ -76,10 +79,16 @@ fn embedded_log(config: &Config) -> Finding {
     const CHECK: &str = "log";
     let folder = log::folder(&config.data);
     if !folder.exists() {
-        return Finding::new(CHECK, Verdict::Ok, "none yet; the first start makes one");
+        return match log::same_as_ever(&config.data, None) {
+            Ok(()) => Finding::new(CHECK, Verdict::Ok, "none yet; the first start makes one"),
+            Err(error) => Finding::new(CHECK, Verdict::Failure, format!("{error:#}")),
+        };
     }
     match EmbeddedLog::open(&folder, Options::new(Arc::new(SystemClock))) {
-        Ok(_) => Finding::new(CHECK, Verdict::Ok, format!("`{}` can be opened", folder.display())),
+        Ok(opened) => match log::same_as_ever(&config.data, Some(opened.log_id())) {
+            Ok(()) => Finding::new(CHECK, Verdict::Ok, format!("`{}` can be opened", folder.display())),
+            Err(error) => Finding::new(CHECK, Verdict::Failure, format!("{error:#}")),
+        },
         Err(error @ OpenError::InUse { .. }) => Finding::new(CHECK, Verdict::Warning, error.to_string()),
         Err(error) => Finding::new(CHECK, Verdict::Failure, error.to_string()),
     }

@@ -24,7 +24,11 @@ fn look(config: &Config, kafka: &Kafka) -> Vec<Finding> {
 
     use crate::clock::SystemClock;
 
-    let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
+    let known = match log::known(&config.data) {
+        Ok(known) => known,
+        Err(error) => return vec![Finding::new("kafka log", Verdict::Failure, format!("{error:#}"))],
+    };
+    let options = reenact_kafka::Options { known, ..log::kafka_options(kafka, Arc::new(SystemClock), None) };
     let (found, is_there) = reenact_kafka::examine(&options);
     let mut findings: Vec<_> = found
         .into_iter()

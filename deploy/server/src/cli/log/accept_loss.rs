@@ -10,7 +10,7 @@ use reenact_events::{
 use serde_json::json;
 
 use super::{
-    evidence,
+    evidence::{self, Witness},
     survey::{OpenRun, Survey},
     target::Target,
 };
@@ -20,7 +20,8 @@ use crate::cli::{
 };
 
 /// Said when only a state store could tell more, and a node is at work on it.
-const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and the state store cannot be asked now";
+const NOTHING_TOLD: &str = "nothing is lost as far as the log itself can tell, and a state store cannot be asked while a node uses it: stop \
+     that node first";
 
 /// Show what a partition has lost, or accept it.
 ///
@@ -46,6 +47,8 @@ struct Found {
     /// As a state store or a snapshot tells.
     seen: Vec<Loss>,
     left: Survey,
+    /// Why the state store that is there was not asked.
+    unasked: Option<String>,
 }
 
 impl AcceptLoss {
@@ -55,17 +58,14 @@ impl AcceptLoss {
         let told = target.lost(partition).await.context("this cannot be accepted")?;
         let left = Survey::of(target.log(), partition).await?;
         // A node that refuses what the log itself tells goes on by itself, so it may be up, and have its directory.
-        let held = match told.is_empty() {
-            true => Some(target.hold_state(&config).context(NOTHING_TOLD)?),
-            false => target.hold_state(&config).ok(),
+        let held = target.hold_state(&config);
+        let held = if told.is_empty() { Ok(held.context(NOTHING_TOLD)?) } else { held };
+        let witness = match held {
+            Ok(_) => evidence::witness(&config, target.log(), partition, &left).await?,
+            Err(_) => None,
         };
-        let seen = match held {
-            Some(_) if !told.iter().any(|loss| loss.of == LossOf::Events) => {
-                evidence::lost(&config, target.log(), partition, &left).await?
-            }
-            _ => None,
-        };
-        let found = Found { partition, told, seen: seen.into_iter().collect(), left };
+        let unasked = held.err().map(|error| format!("{error:#}"));
+        let found = Found { unasked, ..Found::of(partition, told, witness.as_ref(), left) };
         if found.losses().next().is_none() {
             return found.nothing(json);
         }
@@ -87,6 +87,19 @@ impl AcceptLoss {
 }
 
 impl Found {
+    /// Where the log itself tells of lost events, a witness only names the runs among them.
+    fn of(partition: PartitionId, mut told: Vec<Loss>, witness: Option<&Witness>, left: Survey) -> Self {
+        let seen = match (told.iter_mut().find(|loss| loss.of == LossOf::Events), witness) {
+            (Some(loss), Some(witness)) => {
+                loss.runs = witness.runs(&left);
+                None
+            }
+            (None, Some(witness)) => Some(witness.loss(&left)),
+            (_, None) => None,
+        };
+        Self { partition, told, seen: seen.into_iter().collect(), left, unasked: None }
+    }
+
     fn losses(&self) -> impl Iterator<Item = &Loss> {
         self.told.iter().chain(&self.seen)
     }
@@ -126,23 +139,33 @@ impl Found {
             format!("lost       {what} from offset {} to before {}: {}", loss.from, loss.until, loss.reason)
         }));
         if self.losses().any(|loss| loss.of == LossOf::Events) {
+            let (left, gone) = (self.left.open.len(), self.losses().map(|loss| loss.runs.len()).sum::<usize>());
             lines.push(format!(
-                "open runs  {} among those that are left; a run of which every event is lost is gone without a trace here",
-                self.left.open.len()
+                "open runs  {left} of which events are left, {gone} of which none is, as far as is known"
             ));
             let row = |(run, open): (_, &OpenRun)| {
                 let last = kind(&open.last).to_owned();
                 vec![format!("{run}"), open.session.to_string(), last, time(open.at)]
             };
-            let rows: Vec<_> = self.left.open.iter().map(row).collect();
+            let mut rows: Vec<_> = self.left.open.iter().map(row).collect();
+            rows.extend(self.losses().flat_map(|loss| &loss.runs).map(|run| {
+                vec![run.run_id.to_string(), run.session_id.to_string(), "none is left".to_owned(), time(run.queued_at)]
+            }));
             if !rows.is_empty() {
                 lines.extend(table(&["RUN", "SESSION", "LAST EVENT", "TIME"], &rows));
             }
         }
+        if let Some(why) = &self.unasked {
+            lines.push(format!(
+                "NOT ASKED  the state store, which alone knows of runs of which no event is left: {why}. To have them \
+                 named, stop the node and say this again before anything is accepted"
+            ));
+        }
         lines.push(match accepted {
             Some(offset) => format!(
-                "accepted with the event at offset {offset}: the next node that takes partition {partition} ends the \
-                 open runs with `history_lost`"
+                "accepted with the event at offset {offset}, which names the runs of which no event is left: nobody \
+                 will know them. The next node that takes partition {partition} ends the others that are open with \
+                 `history_lost`"
             ),
             None => "nothing is changed: say `--yes` to go on without what is lost".to_owned(),
         });
@@ -163,6 +186,7 @@ impl Found {
             }),
             "lost": self.losses().collect::<Vec<_>>(),
             "open_runs": self.left.open.iter().map(run).collect::<Vec<_>>(),
+            "state_not_asked": self.unasked,
             "accepted_at": accepted,
         })
     }

@@ -2,14 +2,14 @@
 //!
 //! What they have seen was acknowledged. One that was made before the last loss that was accepted proves nothing.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use anyhow::Context;
 use futures::StreamExt;
-use reenact_actors::{keys::SHAPES, partition::snapshots_folder, states::States};
+use reenact_actors::{keys::SHAPES, partition::snapshots_folder, run::Origin as Accepted, states::States};
 use reenact_events::{
     EventLog, Offset, PartitionId,
-    event::{Loss, LossOf},
+    event::{Loss, LossOf, LostRun},
 };
 use reenact_snapshots::{
     MemoryStore, Position, Shelf, SledStore, StateStore,
@@ -23,19 +23,47 @@ use crate::{
     wiring::shelf,
 };
 
+/// So many lost runs are named: the event that accepts their loss has to fit into a record.
+const RUNS_MAX: usize = 1_000;
+
 /// Somebody who has seen a partition up to a position.
-struct Witness {
+pub(super) struct Witness {
     name: String,
     position: Position,
+    open: Vec<Arc<Accepted>>,
 }
 
-/// What the witnesses that can be found say is lost: the one that has seen most is believed.
-pub(super) async fn lost(
+impl Witness {
+    /// What it says is lost.
+    pub(super) fn loss(&self, left: &Survey) -> Loss {
+        let Self { name, position, .. } = self;
+        let reason = format!("{name} has seen events up to there under term {}, and the log has others", position.term);
+        let (from, until) = (left.worked_until.min(position.next_offset), position.next_offset);
+        Loss { of: LossOf::Events, from, until, reason: reason.into(), runs: self.runs(left) }
+    }
+
+    /// The runs that it knows to be open and of which nothing is left.
+    pub(super) fn runs(&self, left: &Survey) -> Vec<LostRun> {
+        let gone = self.open.iter().filter(|run| !left.knows(&run.run_id));
+        gone.map(|run| LostRun {
+            run_id: run.run_id.clone(),
+            session_id: run.session_id.clone(),
+            user_id: run.user_id.clone(),
+            agent_id: run.agent_id.clone(),
+            queued_at: run.queued_at,
+        })
+        .take(RUNS_MAX)
+        .collect()
+    }
+}
+
+/// Whoever has seen most of what the log does not have, if anybody who can be found has.
+pub(super) async fn witness(
     config: &Config,
     log: &dyn EventLog,
     partition: PartitionId,
     left: &Survey,
-) -> anyhow::Result<Option<Loss>> {
+) -> anyhow::Result<Option<Witness>> {
     let origin =
         Origin { log_id: log.log_id(), partition, partitions: log.partitions(), fingerprint: fingerprint(SHAPES) };
     let mut witnesses: Vec<_> = of_data(&config.data, &origin, left.losses).await?.into_iter().collect();
@@ -49,13 +77,7 @@ pub(super) async fn lost(
             most = Some(witness);
         }
     }
-    Ok(most.map(|Witness { name, position }| Loss {
-        of: LossOf::Events,
-        from: left.worked_until.min(position.next_offset),
-        until: position.next_offset,
-        reason: format!("{name} has seen events up to there under term {}, and the log has others", position.term)
-            .into(),
-    }))
+    Ok(most)
 }
 
 fn is_there(place: &SnapshotPlace) -> bool {
@@ -73,8 +95,10 @@ async fn of_data(data: &Path, origin: &Origin, losses: u32) -> anyhow::Result<Op
         let Some(store) = SledStore::look(&folder, log_id, partition, fingerprint)? else { return Ok(None) };
         let known = States::losses_in(&store)?;
         let position = store.position()?.filter(|position| position.log_id == log_id && known >= losses);
+        let Some(position) = position else { return Ok(None) };
         let name = format!("the state store in `{}`", folder.display());
-        anyhow::Ok(position.map(|position| Witness { name, position }))
+        let open = States::new(Arc::new(store)).open_origins()?;
+        anyhow::Ok(Some(Witness { name, position, open }))
     };
     match tokio::task::spawn_blocking(look).await.context("looking at the state store was stopped")? {
         Ok(witness) => Ok(witness),
@@ -102,8 +126,12 @@ async fn of_shelf(
         if header.check(origin).is_err() || header.name() != name || is_in(log, position, left).await? {
             continue;
         }
-        match incoming.load_into(&MemoryStore::new()).await {
-            Ok(_) => witnesses.push(Witness { name: format!("the snapshot `{path}`"), position }),
+        let store = Arc::new(MemoryStore::new());
+        match incoming.load_into(&*store).await {
+            Ok(_) => {
+                let open = States::new(store).open_origins()?;
+                witnesses.push(Witness { name: format!("the snapshot `{path}`"), position, open });
+            }
             Err(error) => tracing::warn!(path, %error, "a damaged snapshot tells nothing"),
         }
     }

@@ -1,6 +1,9 @@
 //! What is left of a partition: where it ends, and which runs have not ended there.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use anyhow::{Context, anyhow};
 use futures::StreamExt;
@@ -29,6 +32,7 @@ pub(super) struct Survey {
     /// The last event accepts a loss.
     pub(super) is_accepted: bool,
     pub(super) open: BTreeMap<RunId, OpenRun>,
+    pub(super) ended: BTreeSet<RunId>,
 }
 
 impl Survey {
@@ -42,6 +46,11 @@ impl Survey {
             survey.take(recorded)?;
         }
         Ok(survey)
+    }
+
+    /// Whether the log tells of a run, except that its session was deleted.
+    pub(super) fn knows(&self, run: &RunId) -> bool {
+        self.open.contains_key(run) || self.ended.contains(run)
     }
 
     fn take(&mut self, recorded: Recorded) -> anyhow::Result<()> {
@@ -66,7 +75,10 @@ impl Survey {
 
     fn take_work(&mut self, event: &Event, session: SessionId, recorded: &Recorded) {
         match event {
-            Event::Run(run) if run.is_end() => drop(self.open.remove(run.run_id())),
+            Event::Run(run) if run.is_end() => {
+                self.open.remove(run.run_id());
+                self.ended.insert(run.run_id().clone());
+            }
             Event::Run(run) if matches!(run, RunEvent::Queued(_)) || self.open.contains_key(run.run_id()) => {
                 let (last, at) = (recorded.event.kind.clone(), recorded.event.at);
                 self.open.insert(run.run_id().clone(), OpenRun { session, last, at });

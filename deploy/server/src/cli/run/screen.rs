@@ -103,6 +103,7 @@ impl Screen {
 pub(super) fn how_to_continue(run: &str) -> String {
     format!(
         "the run waits for a decision about a tool call: look with `reenact runs show {run}`, then decide with \
-         `reenact runs continue {run} --retry`, `--skip` or `--result TEXT`"
+         `{}`",
+        crate::cli::decide::how_to_decide(run)
     )
 }

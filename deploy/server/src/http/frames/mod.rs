@@ -18,7 +18,8 @@
 //! | `step.requested`, tool | `ToolCallStarted`, for the first attempt |
 //! | `step.completed`, tool | `ToolCallCompleted` or `ToolCallError` |
 //! | `step.failed`, tool, for good | `ToolCallError` |
-//! | `step.resolved` | `ToolCallCompleted` or `ToolCallError`; nothing for a retry. After the last one the run is PENDING |
+//! | `step.held` | none: the call begins when it is requested, and `RunPaused` tells of it |
+//! | `step.resolved`, `step.answered`, `step.expired` | `ToolCallCompleted` or `ToolCallError`; nothing when the call is made. After the last one the run is PENDING |
 //! | `paused` | `RunContentCompleted` at `E - 1`, `RunPaused` |
 //! | `continued` | `RunContinued` |
 //! | `step.requested`, guardrail | `PreHookStarted` or `PostHookStarted`, for the first attempt |
@@ -43,7 +44,7 @@ use reenact_actors::live::{Frame, FrameBody, index_of};
 use reenact_events::{
     AgentId, RawJson, RunEvent, RunId, SessionId, Text, Timestamp,
     agent::Guarded,
-    event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResolved, StepResult},
+    event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResult},
 };
 use serde_json::{Value, json};
 
@@ -184,7 +185,22 @@ impl Frames {
                 self.tools.in_doubt(step.step);
                 Vec::new()
             }
-            RunEvent::StepResolved(step) => self.resolved(index, at, step),
+            RunEvent::StepResolved(step) => {
+                let outcome = self.tools.resolve(step);
+                self.decided(index, at, step.step, outcome)
+            }
+            RunEvent::StepHeld(step) => {
+                self.tools.held(at, step);
+                Vec::new()
+            }
+            RunEvent::StepAnswered(step) => {
+                let outcome = self.tools.answer(step);
+                self.decided(index, at, step.step, outcome)
+            }
+            RunEvent::StepExpired(step) => {
+                let outcome = self.tools.expire(step.step);
+                self.decided(index, at, step.step, outcome)
+            }
             RunEvent::Continued(_) => {
                 self.status = RunStatus::Running;
                 vec![self.frame(index, at, "RunContinued")]
@@ -348,16 +364,16 @@ impl Frames {
         self.tools.done(frame, step.step, &text, true, None).into_iter().collect()
     }
 
-    fn resolved(&mut self, index: u64, at: Timestamp, step: &StepResolved) -> Vec<WireFrame> {
-        let outcome = self.tools.resolve(step.step, &step.resolution);
-        if self.status == RunStatus::Paused && !self.tools.any_in_doubt() {
+    /// Somebody, or the end of the time for it, decided about a call.
+    fn decided(&mut self, index: u64, at: Timestamp, step: u32, outcome: Option<(Text, bool)>) -> Vec<WireFrame> {
+        if self.status == RunStatus::Paused && !self.tools.any_waiting() {
             self.status = RunStatus::Pending;
         }
         let Some((text, error)) = outcome else {
             return Vec::new();
         };
         let frame = self.frame(index, at, if error { "ToolCallError" } else { "ToolCallCompleted" });
-        self.tools.done(frame, step.step, &text, error, None).into_iter().collect()
+        self.tools.done(frame, step, &text, error, None).into_iter().collect()
     }
 
     fn frame(&self, index: u64, at: Timestamp, name: &'static str) -> WireFrame {

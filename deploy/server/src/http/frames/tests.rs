@@ -6,9 +6,10 @@ use reenact_events::{
     agent::Effect,
     event::{
         CancellationStage, Failure, Resolution, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused,
-        RunQueued, RunStarted, RunStatus, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
-        StepResolved, StepResult, Usage,
+        RunQueued, RunStarted, RunStatus, StepAnswered, StepCall, StepCompleted, StepExpired, StepFailed, StepHeld,
+        StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
+    hold::{InputField, Needs, OnExpiry, Verdict},
 };
 use serde_json::json;
 
@@ -256,6 +257,7 @@ fn a_paused_run_says_which_calls_wait_and_goes_on_after_the_decision() {
         step: 1,
         resolution: Resolution::Completed { value: Text::inline("done by hand") },
         by: None,
+        note: None,
     };
     let acts = vec![
         Act::Event(tool(1, 1)),
@@ -274,9 +276,51 @@ fn a_paused_run_says_which_calls_wait_and_goes_on_after_the_decision() {
 }
 
 #[test]
+fn a_held_call_is_shown_by_the_pause_and_begins_once_it_is_confirmed() {
+    let RunEvent::StepRequested(request) = tool(1, 1) else { panic!("a request") };
+    let held = |step, needs| {
+        let (token, call, expires_at) = (request.token, request.call.clone(), Some(Timestamp(90_000)));
+        Act::Event(StepHeld { run_id: run(), step, token, call, needs, expires_at, on_expiry: OnExpiry::Reject }.into())
+    };
+    let answered = |step, verdict| Act::Event(StepAnswered { run_id: run(), step, verdict, by: None }.into());
+    let field = InputField { name: "days".to_owned(), field_type: "int".to_owned(), description: None };
+    let acts = vec![
+        held(1, Needs::Confirmation),
+        held(2, Needs::Input { fields: vec![field] }),
+        held(3, Needs::Execution),
+        Act::Event(RunPaused { run_id: run(), reason: "calls wait".into() }.into()),
+        answered(2, Verdict::no()),
+        Act::Event(StepExpired { run_id: run(), step: 3 }.into()),
+        answered(1, Verdict::Confirmed { arguments: Some(Text::inline(r#"{"a":2}"#)), input: None }),
+        Act::Event(RunContinued { run_id: run() }.into()),
+        Act::Event(StepRequested { call: changed(&request.call), ..request.clone() }.into()),
+    ];
+    let frames = fold(&play(acts), None);
+    let wanted =
+        ["RunContentCompleted", "RunPaused", "ToolCallError", "ToolCallError", "RunContinued", "ToolCallStarted"];
+    assert_eq!(names(&frames), wanted);
+    let requirements = &frames[1].data["requirements"];
+    assert_eq!(requirements[0]["tool_execution"]["requires_confirmation"], true);
+    assert_eq!(requirements[1]["user_input_schema"][0]["field_type"], "int");
+    assert_eq!(requirements[2]["tool_execution"]["external_execution_required"], true);
+    assert_eq!(requirements[2]["expires_at"], 90);
+    assert_eq!(frames[5].data["tool"]["tool_args"], json!({"a": 2}));
+}
+
+/// The call with the arguments that somebody chose.
+fn changed(call: &StepCall) -> StepCall {
+    match call.clone() {
+        StepCall::Tool { call_id, name, effect, .. } => {
+            StepCall::Tool { call_id, name, arguments: Text::inline(r#"{"a":2}"#), effect }
+        }
+        other @ (StepCall::Model { .. } | StepCall::Guardrail { .. }) => other,
+    }
+}
+
+#[test]
 fn the_stream_of_a_run_that_waits_for_its_turn_after_the_last_decision_goes_on() {
     let doubt = |step| StepInDoubt { run_id: run(), step, attempt: 1, reason: "restart".into() };
-    let decided = |step| StepResolved { run_id: run(), step, resolution: Resolution::Retry, by: None };
+    let decided = |step| StepResolved { run_id: run(), step, resolution: Resolution::Retry, by: None, note: None };
     let frames = play(vec![
         Act::Event(tool(1, 1)),
         Act::Event(tool(2, 1)),

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, SecondsFormat};
-use reenact_events::{RunId, StepToken, Text, Timestamp, event::Resolution};
+use reenact_events::{
+    RunId, StepToken, Text, Timestamp,
+    event::{Resolution, StepAnswered, StepCall, StepHeld, StepResolved, StepResult},
+    hold::{self, InputField, Needs, Verdict},
+};
 use serde_json::{Value, json};
 
 use super::frame::{Fill, WireFrame};
@@ -14,8 +18,19 @@ struct Call {
     name: Arc<str>,
     arguments: Text,
     at: Timestamp,
-    in_doubt: bool,
+    waits: Option<Waits>,
+    /// It was shown as begun.
+    started: bool,
     done: bool,
+}
+
+/// What somebody has to decide about a call.
+#[derive(Debug, Clone)]
+enum Waits {
+    /// Whether it happened.
+    Doubt,
+    /// Whether, or with what, it is made.
+    Held { needs: Needs, expires_at: Option<Timestamp> },
 }
 
 /// The tool calls by step.
@@ -37,33 +52,59 @@ impl Tools {
             name: name.clone(),
             arguments: arguments.clone(),
             at,
-            in_doubt: false,
+            waits: None,
+            started: true,
             done: false,
         };
-        self.0.insert(step, call).is_some()
+        self.0.insert(step, call).is_some_and(|before| before.started)
+    }
+
+    /// Notes a call that is not made before somebody has decided about it.
+    pub(super) fn held(&mut self, at: Timestamp, held: &StepHeld) {
+        let StepCall::Tool { call_id, name, arguments, .. } = held.call.clone() else { return };
+        let waits = Waits::Held { needs: held.needs.clone(), expires_at: held.expires_at };
+        self.0
+            .insert(held.step, Call { call_id, name, arguments, at, waits: Some(waits), started: false, done: false });
     }
 
     /// Notes that a call's outcome is unknown.
     pub(super) fn in_doubt(&mut self, step: u32) {
         if let Some(call) = self.0.get_mut(&step) {
-            call.in_doubt = true;
+            call.waits = Some(Waits::Doubt);
         }
     }
 
     /// Whether something is left to decide.
-    pub(super) fn any_in_doubt(&self) -> bool {
-        self.0.values().any(|call| call.in_doubt)
+    pub(super) fn any_waiting(&self) -> bool {
+        self.0.values().any(|call| call.waits.is_some())
     }
 
-    /// The outcome that a decision gives, if it gives one, and whether it is an error.
-    pub(super) fn resolve(&mut self, step: u32, resolution: &Resolution) -> Option<(Text, bool)> {
-        self.0.get_mut(&step)?.in_doubt = false;
-        match resolution {
-            Resolution::Retry => None,
-            Resolution::Completed { value } => Some((value.clone(), false)),
-            Resolution::Skip => Some((Text::inline("not done: it was decided to skip this call"), true)),
-            Resolution::Fail => Some((Text::inline("it was decided that this call failed"), true)),
+    /// The outcome that a decision about a call in doubt gives, if it gives one, and whether it is an error.
+    pub(super) fn resolve(&mut self, resolved: &StepResolved) -> Option<(Text, bool)> {
+        self.0.get_mut(&resolved.step)?.waits = None;
+        match (&resolved.resolution, resolved.outcome()) {
+            (_, Some(told)) => said(told),
+            (Resolution::Retry, None) => None,
+            (Resolution::Completed { value }, None) => Some((value.clone(), false)),
+            (Resolution::Skip, None) => Some((Text::inline("not done: it was decided to skip this call"), true)),
+            (Resolution::Fail, None) => Some((Text::inline("it was decided that this call failed"), true)),
         }
+    }
+
+    /// The same for a held call.
+    pub(super) fn answer(&mut self, answered: &StepAnswered) -> Option<(Text, bool)> {
+        let call = self.0.get_mut(&answered.step)?;
+        call.waits = None;
+        if let Verdict::Confirmed { arguments: Some(arguments), .. } = &answered.verdict {
+            call.arguments.clone_from(arguments);
+        }
+        answered.verdict.outcome().and_then(said)
+    }
+
+    /// The same for a held call that nobody decided about in time.
+    pub(super) fn expire(&mut self, step: u32) -> Option<(Text, bool)> {
+        self.0.get_mut(&step)?.waits = None;
+        said(hold::expired())
     }
 
     /// Shows a call that begins.
@@ -94,16 +135,23 @@ impl Tools {
         Some(if error { frame.text("/error", result, Fill::Text) } else { frame })
     }
 
-    /// Shows what a paused run waits for: the calls in doubt.
+    /// Shows what a paused run waits for: the calls that are held or in doubt.
     pub(super) fn paused(&self, mut frame: WireFrame, run: &RunId, at: Timestamp) -> WireFrame {
-        let waiting: Vec<_> = self.0.iter().filter(|(_, call)| call.in_doubt).collect();
+        let waiting: Vec<_> = self.0.iter().filter(|(_, call)| call.waits.is_some()).collect();
         let executions: Vec<_> = waiting.iter().map(|(_, call)| call.waiting()).collect();
-        let requirements = waiting.iter().zip(&executions).map(|((step, _), execution)| {
-            json!({
+        let requirements = waiting.iter().zip(&executions).map(|((step, call), execution)| {
+            let mut requirement = json!({
                 "id": StepToken::of_step(run, **step).to_string(),
                 "created_at": iso(at),
                 "tool_execution": execution,
-            })
+            });
+            if let Some(Waits::Held { expires_at: Some(at), .. }) = &call.waits {
+                requirement["expires_at"] = json!(at.seconds());
+            }
+            if !execution["user_input_schema"].is_null() {
+                requirement["user_input_schema"] = execution["user_input_schema"].clone();
+            }
+            requirement
         });
         let requirements: Vec<_> = requirements.collect();
         frame = frame.with("tools", json!(executions)).with("requirements", json!(requirements));
@@ -127,12 +175,33 @@ impl Call {
 
     fn waiting(&self) -> Value {
         let mut execution = self.execution();
-        execution["requires_confirmation"] = json!(true);
+        match &self.waits {
+            Some(Waits::Held { needs: Needs::Input { fields }, .. }) => {
+                execution["requires_user_input"] = json!(true);
+                execution["user_input_schema"] = fields.iter().map(input_field).collect();
+            }
+            Some(Waits::Held { needs: Needs::Execution, .. }) => execution["external_execution_required"] = json!(true),
+            Some(Waits::Held { needs: Needs::Confirmation, .. } | Waits::Doubt) | None => {
+                execution["requires_confirmation"] = json!(true);
+            }
+        }
         execution
     }
 
     fn show(&self, frame: WireFrame, at: &str) -> WireFrame {
         frame.text(&format!("{at}/tool_args"), &self.arguments, Fill::Object)
+    }
+}
+
+fn input_field(field: &InputField) -> Value {
+    let (name, kind, about) = (&field.name, &field.field_type, &field.description);
+    json!({"name": name, "field_type": kind, "description": about, "value": null})
+}
+
+fn said(result: StepResult) -> Option<(Text, bool)> {
+    match result {
+        StepResult::Tool { content, error, .. } => Some((content, error)),
+        StepResult::Model { .. } | StepResult::Guardrail { .. } => None,
     }
 }
 

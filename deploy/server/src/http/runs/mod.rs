@@ -2,6 +2,7 @@
 
 mod again;
 pub mod cancel;
+pub mod decisions;
 pub mod list;
 pub mod proceed;
 pub mod read;

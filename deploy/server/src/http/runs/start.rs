@@ -9,10 +9,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use reenact_actors::api::Accepted;
 use reenact_events::{
     AgentId, Command, CommandBody, CommandId, RawJson, RunId, SessionId, Text,
     agent::AgentSpec,
-    command::{AgentRef, StartRun},
+    command::{AgentRef, KeyUse, StartRun},
+    event::RunStatus,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -101,21 +103,14 @@ pub async fn start(
     let wish = Wish { stream: form.fields.truth("stream", true)?, background: form.fields.truth("background", false)? };
     let key = idempotency::key(&headers, &caller)?;
     let request = Request::read(&app, &services, &form, agent, wish, key.as_ref()).await?;
-    let Some(key) = key else {
-        return begin(app, services, caller, request, wish).await;
-    };
-    // Repeats wait for each other, so that of fifty at once one starts the run and the others find it.
-    let _turn = key.turn().await;
-    match idempotency::first_run(&services, &key, &request.run_id, &request.start).await? {
-        Some(row) => show_first(app, services, caller, request, row, wish).await,
-        None => begin(app, services, caller, request, wish).await,
-    }
+    begin(app, services, caller, request, wish).await
 }
 
 /// A run as it is asked for, with the ids that it will have.
 struct Request {
     command_id: CommandId,
     run_id: RunId,
+    key: Option<Box<KeyUse>>,
     agent: Arc<AgentSpec>,
     start: StartRun,
 }
@@ -152,7 +147,10 @@ impl Request {
             background: wish.background,
             output_schema: fields.object("output_schema")?,
         };
-        Ok(Self { run_id: RunId::of_command(&command_id, &start.session_id), command_id, agent, start })
+        let run_id = RunId::of_command(&command_id, &start.session_id);
+        let key = key.map(|key| key.used_for(&start).map(Box::new)).transpose();
+        let key = key.map_err(|error| ApiError::internal("a request cannot be told from others", &error))?;
+        Ok(Self { run_id, command_id, key, agent, start })
     }
 }
 
@@ -180,24 +178,34 @@ async fn begin(
     request: Request,
     wish: Wish,
 ) -> Result<Response, ApiError> {
-    let Request { command_id, run_id, agent, start } = request;
+    let Request { command_id, run_id, key, agent, start } = request;
     let session_id = start.session_id.clone();
     let who = identity(&agent, &session_id, &run_id);
     let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
-    // Armed before the command is sent: a client may leave while it is on its way.
     let (user_id, inline) = (caller.user_id.clone(), wish.stream && !wish.background);
-    let mut guard = inline.then(|| {
-        CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone())
-    });
-    let command = Command::new(command_id, user_id, CommandBody::StartRun(Box::new(start)));
-    let token = match services.submit(command).await {
-        Ok((_, token)) => token,
+    let arm = || CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone());
+    // Armed before the command is sent: a client may leave while it is on its way. One who repeats a request and
+    // leaves does not stop what another one watches.
+    let mut guard = (inline && key.is_none()).then(arm);
+    let is_keyed = key.is_some();
+    let body = CommandBody::StartRun(Box::new(start));
+    let command = Command { key, ..Command::new(command_id, user_id.clone(), body) };
+    let (accepted, token) = match services.submit(command).await {
+        Ok(accepted) => accepted,
         Err(error) => {
             guard.iter_mut().for_each(CancelOnLeave::disarm);
             services.node.live().forget(&run_id);
             return Err(error);
         }
     };
+    if accepted.duplicate {
+        drop(feed);
+        services.node.live().forget(&run_id);
+        return show_first(app, services, caller, &agent, (run_id, accepted), wish).await;
+    }
+    if is_keyed {
+        guard = inline.then(arm);
+    }
     let Some(mut feed) = feed else {
         let ticket = Ticket { run_id, session_id, status: "PENDING" };
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
@@ -214,17 +222,17 @@ async fn show_first(
     app: App,
     services: Arc<Services>,
     caller: Caller,
-    request: Request,
-    row: reenact_projections::query::RunRow,
+    agent: &AgentSpec,
+    (run_id, first): (RunId, Accepted),
     wish: Wish,
 ) -> Result<Response, ApiError> {
     let token = services.caught_up(None).await?;
-    let Request { run_id, agent, .. } = request;
     if wish.background && !wish.stream {
-        let ticket = Ticket { run_id, session_id: row.session_id, status: row.status.as_str() };
+        let status = first.status.unwrap_or(RunStatus::Pending).as_str();
+        let ticket = Ticket { run_id, session_id: first.session_id, status };
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
     }
-    let who = identity(&agent, &row.session_id, &run_id);
+    let who = identity(agent, &first.session_id, &run_id);
     let mut feed = Feed::of_run(&services, &caller.scope, who, None).await?;
     if wish.stream {
         let backlog = feed.backlog();

@@ -3,6 +3,7 @@
 use reenact_events::{
     RawJson,
     agent::{AgentSpec, ToolSpec},
+    hold::Needs,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -131,7 +132,12 @@ impl From<&AgentSpec> for AgentResponse {
 }
 
 fn tool(tool: &ToolSpec) -> Value {
+    let needs = tool.hold.as_ref().map(|hold| &hold.needs);
     json!({
+        "requires_confirmation": needs == Some(&Needs::Confirmation),
+        "requires_user_input": matches!(needs, Some(Needs::Input { .. })),
+        "external_execution": needs == Some(&Needs::Execution),
+
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.parameters.value(),

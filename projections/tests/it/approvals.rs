@@ -1,0 +1,73 @@
+//! The queue of approvals: a row for each wait for somebody.
+
+use reenact_events::{
+    Text, Timestamp,
+    event::{CancellationStage, RunCancelled, SessionDeleted, StepAnswered, StepHeld, StepInDoubt},
+    hold::{Needs, OnExpiry, Verdict},
+};
+use reenact_projections::{
+    Views,
+    query::{ApprovalFilter, Paging, Scope},
+};
+use serde_json::json;
+
+use crate::history::{History, LOG, held_call, queued, run, session, tool_requested, user};
+
+/// A run of alice's with two held calls.
+fn held() -> History {
+    let mut history = History::new(1);
+    let at = session("s");
+    history.create("s", Some("alice"));
+    history.push(&at, queued("s", "r", 0, Some("alice"), Text::inline("go")));
+    history.start("s", "r");
+    for step in 0..2 {
+        let (token, call) = held_call("r", step);
+        let (needs, expires_at, on_expiry) = (Needs::Confirmation, Some(Timestamp(90_000_000)), OnExpiry::Reject);
+        history.push(&at, StepHeld { run_id: run("r"), step, token, call, needs, expires_at, on_expiry });
+    }
+    history
+}
+
+async fn views(history: &History, folder: &tempfile::TempDir) -> Views {
+    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    history.fold_into(&views).await;
+    views
+}
+
+#[tokio::test]
+async fn a_wait_is_its_owners_and_closes_with_its_decision_or_its_run() {
+    let (folder, mut history, at) = (tempfile::tempdir().expect("folder"), held(), session("s"));
+    let verdict = Verdict::Rejected { note: Some("no".into()) };
+    history.push(&at, StepAnswered { run_id: run("r"), step: 0, verdict, by: Some(user("boss")) });
+    let (stage, partial, reason) = (CancellationStage::Executing, None, None);
+    history.push(&at, tool_requested("r", 2, 1, "c", Text::inline("{}")));
+    history.push(&at, StepInDoubt { run_id: run("r"), step: 2, attempt: 1, reason: "the process ended".into() });
+    history.push(&at, RunCancelled { run_id: run("r"), stage, partial, reason });
+    let views = views(&history, &folder).await;
+    let (all, page) = (ApprovalFilter::default(), Paging { page: 1, limit: 10 });
+    let strangers = Scope::User(user("bob"));
+    assert_eq!(views.approvals(&strangers, &all, page).await.expect("reads").total, 0);
+    assert_eq!(views.approval(&strangers, &held_call("r", 0).0.to_string()).await.expect("reads"), None);
+    let mut rows = views.approvals(&Scope::User(user("alice")), &all, page).await.expect("reads").items;
+    rows.sort_by_key(|row| row.step);
+    let told: Vec<_> = rows.iter().map(|row| (row.status.as_str(), row.pause_type.as_str())).collect();
+    assert_eq!(told, [("rejected", "confirmation"), ("cancelled", "confirmation"), ("cancelled", "in_doubt")]);
+    assert_eq!((&rows[0].resolved_by, &rows[0].data["resolution_data"]), (&Some(user("boss")), &json!({"note": "no"})));
+    assert_eq!((rows[1].expires_at, &rows[1].resolved_by), (Some(90_000), &None));
+    let pending = ApprovalFilter { status: Some("pending".to_owned()), ..ApprovalFilter::default() };
+    assert_eq!(views.count_approvals(&Scope::Anyone, &pending).await.expect("reads"), 0);
+    history.push(&at, SessionDeleted { session_id: at.clone() });
+    history.fold_into(&views).await;
+    assert_eq!(views.count_approvals(&Scope::Anyone, &all).await.expect("reads"), 0, "they go with their session");
+}
+
+#[tokio::test]
+async fn views_from_before_there_was_a_queue_are_folded_again() {
+    let (folder, history) = (tempfile::tempdir().expect("folder"), held());
+    drop(views(&history, &folder).await);
+    let connection = rusqlite::Connection::open(folder.path().join("views.db")).expect("opens");
+    connection.execute_batch("DROP TABLE approvals; PRAGMA user_version = 1;").expect("is as it was");
+    drop(connection);
+    let views = views(&history, &folder).await;
+    assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
+}
