@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
     api::{Accepted, Readiness, Refusal, SubmitError},
+    family,
     gateway::Gateway,
     live::LiveHub,
     partition::{PartitionMessage, Submission},
@@ -151,7 +152,7 @@ impl NodeHandle {
     /// Ends the node as if its process were killed: nothing is finished and nothing is let go in order.
     pub fn kill(&self) {
         self.shared.close();
-        self.actor.kill();
+        family::kill(self.actor.get_cell());
     }
 
     /// Waits for what is being committed.

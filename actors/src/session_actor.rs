@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use crate::{
     answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
+    family,
     partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Settles, Submission},
     run::RunCommand,
     run_actor::{Entry, RunMessage},
@@ -107,33 +108,26 @@ impl Actor for SessionActor {
 
     async fn handle(
         &self,
-        _: ActorRef<SessionMessage>,
+        myself: ActorRef<SessionMessage>,
         message: SessionMessage,
         work: &mut SessionWork,
     ) -> Result<(), ActorProcessingErr> {
-        let routed = message.is_routed();
-        match message {
-            SessionMessage::Submit(submission) => work.submit(submission).await?,
-            SessionMessage::Restore => work.restore().await?,
-            SessionMessage::Admit(run) => work.admit(&run).await?,
-            SessionMessage::Due(run) => work.due(&run)?,
-            SessionMessage::RunChanged { run_id, status, handled } => {
-                work.run_changed(&run_id, status, handled).await?
-            }
-            SessionMessage::Restart(run) => work.restart(run).await?,
+        let reacted = work.react(message).await;
+        if reacted.is_err() {
+            family::kill_those_below(myself.get_cell());
         }
-        work.update_gauge(routed);
-        Ok(())
+        reacted
     }
 
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<SessionMessage>,
+        myself: ActorRef<SessionMessage>,
         event: SupervisionEvent,
         work: &mut SessionWork,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
             if error.is::<StoreError>() {
+                family::kill_those_below(myself.get_cell());
                 return Err(error);
             }
             let failed = work.runs.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
@@ -151,6 +145,22 @@ impl Actor for SessionActor {
 }
 
 impl SessionWork {
+    async fn react(&mut self, message: SessionMessage) -> Result<(), ActorProcessingErr> {
+        let routed = message.is_routed();
+        match message {
+            SessionMessage::Submit(submission) => self.submit(submission).await?,
+            SessionMessage::Restore => self.restore().await?,
+            SessionMessage::Admit(run) => self.admit(&run).await?,
+            SessionMessage::Due(run) => self.due(&run)?,
+            SessionMessage::RunChanged { run_id, status, handled } => {
+                self.run_changed(&run_id, status, handled).await?
+            }
+            SessionMessage::Restart(run) => self.restart(run).await?,
+        }
+        self.update_gauge(routed);
+        Ok(())
+    }
+
     fn id(&self) -> &SessionId {
         &self.seed.session
     }
