@@ -4,6 +4,7 @@
 //! back through a channel here and are awaited before the commit, so the flush finds nothing to wait for.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         mpsc::{self, Receiver, SyncSender},
@@ -22,6 +23,8 @@ use rdkafka::{
     types::RDKafkaErrorCode,
     util::Timeout,
 };
+
+use reenact_events::Offset;
 
 use crate::client::{self, Trouble};
 
@@ -56,7 +59,8 @@ impl ProducerContext for Context {
         let outcome = match result {
             Ok(message) => {
                 let at_ms = message.timestamp().to_millis().unwrap_or_default();
-                Ok(Delivered { offset: message.offset(), at_ms })
+                let place = (message.topic().to_owned(), message.partition());
+                Ok(Delivered { place, offset: message.offset(), at_ms })
             }
             Err((error, _)) => Err(error.clone()),
         };
@@ -66,8 +70,10 @@ impl ProducerContext for Context {
 }
 
 /// Where a record stands. A failed one stands at -1.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 struct Delivered {
+    /// Topic and partition.
+    place: (String, i32),
     offset: i64,
     /// The broker's time, in topics that take it.
     at_ms: i64,
@@ -147,7 +153,7 @@ impl Producer {
                     open -= 1;
                 }
                 Ok((number, Err(error))) => {
-                    self.sent[number] = Some(Delivered { offset: -1, at_ms: 0 });
+                    self.sent[number] = Some(Delivered { offset: -1, ..Delivered::default() });
                     open -= 1;
                     failure = failure.or(Some(error));
                 }
@@ -170,12 +176,22 @@ impl Producer {
 
     /// Where a record of this transaction stands, once it was drained.
     pub(crate) fn offset(&self, number: usize) -> Option<u64> {
-        self.sent.get(number).copied().flatten().and_then(|delivered| u64::try_from(delivered.offset).ok())
+        u64::try_from(self.sent.get(number)?.as_ref()?.offset).ok()
+    }
+
+    /// The last record of this transaction in each partition of a topic other than `topic`, once it was drained.
+    pub(crate) fn ends_outside(&self, topic: &str) -> Vec<((String, i32), Offset)> {
+        let mut ends = BTreeMap::<_, Offset>::new();
+        for Delivered { place, offset, .. } in self.sent.iter().flatten().filter(|sent| sent.place.0 != topic) {
+            let end = ends.entry(place.clone()).or_insert(Offset(0));
+            *end = (*end).max(Offset(u64::try_from(*offset).unwrap_or_default()));
+        }
+        ends.into_iter().collect()
     }
 
     /// When the broker took a record of this transaction, by its own clock, milliseconds since 1970.
     pub(crate) fn taken_at_ms(&self, number: usize) -> Option<i64> {
-        self.sent.get(number).copied().flatten().map(|delivered| delivered.at_ms)
+        Some(self.sent.get(number)?.as_ref()?.at_ms)
     }
 
     /// Puts offsets into the transaction.

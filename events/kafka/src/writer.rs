@@ -1,5 +1,6 @@
 //! The one thread that appends to a partition while this process owns it.
 
+mod beside;
 mod claim;
 mod standing;
 mod transact;
@@ -68,6 +69,8 @@ pub(crate) enum Job {
 
 /// Jobs that wait; the owner has one commit in flight.
 const JOBS_MAX: usize = 64;
+/// How often a writer that has nothing to do looks after what it put elsewhere.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Batches whose outcome is remembered.
 const REMEMBERED: usize = 256;
 /// How long taking the transactional id is tried before whoever waits is told.
@@ -123,6 +126,10 @@ struct Writer {
     end: Option<Offset>,
     /// The command cursor that every transaction carries.
     cursor: Offset,
+    /// The note of the last transaction.
+    note: String,
+    /// What was put elsewhere and is not known to be readable.
+    beside: BTreeMap<beside::Place, beside::Beside>,
     known: BTreeMap<BatchId, Committed>,
     order: VecDeque<BatchId>,
 }
@@ -138,13 +145,21 @@ impl Writer {
             next: Offset(0),
             end: None,
             cursor: Offset(0),
+            note: String::new(),
+            beside: BTreeMap::new(),
             known: BTreeMap::new(),
             order: VecDeque::new(),
         }
     }
 
     fn run(mut self, queue: &mpsc::Receiver<Job>) {
-        while let Ok(job) = queue.recv() {
+        loop {
+            self.see_to_beside();
+            let job = match queue.recv_timeout(LOOK_EVERY) {
+                Ok(job) => job,
+                Err(mpsc::RecvTimeoutError::Timeout) => continue,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
             // Whoever asked may have gone; its successor claims anew and reads what was written.
             match job {
                 Job::Claim { node, reply } => reply.send(self.claim(node, None)).unwrap_or_default(),

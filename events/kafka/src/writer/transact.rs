@@ -53,12 +53,17 @@ impl Writer {
         let planned = self.planned(term, batch)?;
         let last = planned.offsets.last().copied();
         let note = batch_note(term, batch.id, last.unwrap_or(self.last()));
+        let mut beside = Vec::new();
         self.in_transaction(
             membership,
             (cursor, &note),
             |writer, producer| writer.put(producer, term, batch, (cursor, &planned)),
-            |writer, producer| writer.check_places(producer, &planned),
+            |writer, producer| {
+                beside = producer.ends_outside(&writer.common.topics.events);
+                writer.check_places(producer, &planned)
+            },
         )?;
+        self.put_beside(beside, batch, &planned);
         if let Some(last) = last {
             self.confirm(last)?;
         }
@@ -110,6 +115,7 @@ impl Writer {
         };
         match commit(&producer) {
             Ok(late) => {
+                note.clone_into(&mut self.note);
                 self.producer = (!slow && !late).then_some(producer);
                 Ok(())
             }
@@ -183,7 +189,7 @@ impl Writer {
     }
 
     /// What is sent on, and what nobody can read.
-    fn put_commands(&self, producer: &mut Producer, batch: &Batch) -> Result<(), Failed> {
+    pub(super) fn put_commands(&self, producer: &mut Producer, batch: &Batch) -> Result<(), Failed> {
         let topics = &self.common.topics;
         for forward in &batch.forwards {
             let stream = forward.command.stream();
@@ -215,7 +221,12 @@ impl Writer {
     }
 
     /// Answers tell where the events will stand.
-    fn put_answers(&self, producer: &mut Producer, batch: &Batch, planned: &Committed) -> Result<(), Failed> {
+    pub(super) fn put_answers(
+        &self,
+        producer: &mut Producer,
+        batch: &Batch,
+        planned: &Committed,
+    ) -> Result<(), Failed> {
         for answer in &batch.answers {
             let placed = answer.placed(self.common.log_id, self.partition, planned);
             let unwritable =

@@ -16,7 +16,7 @@ use rdkafka::{
     error::{KafkaError, KafkaResult},
     types::RDKafkaErrorCode,
 };
-use reenact_events::{LogError, Offset};
+use reenact_events::{LogError, Offset, PartitionId};
 
 use super::{
     Writer,
@@ -31,7 +31,7 @@ use crate::{
 /// How long the marker of a transaction that is committed may be on its way before its outcome counts as unknown.
 const MARKER_WAIT: Duration = Duration::from_secs(5);
 /// How long the brokers may take to say where a partition ends.
-const END_WAIT: Duration = Duration::from_secs(2);
+pub(super) const END_WAIT: Duration = Duration::from_secs(2);
 /// How long it is waited before they are asked again, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(50));
 
@@ -95,6 +95,7 @@ impl Writer {
             return Err(LogError::Fenced { partition });
         }
         tracing::debug!(%partition, reason = failed.reason, "the transaction that ends it was aborted");
+        self.beside_is_gone();
         self.settled_end().map(drop)
     }
 
@@ -118,10 +119,40 @@ impl Writer {
         }
     }
 
-    /// Whether something in the partition, or the group's cursor, is neither committed nor aborted.
+    /// Whether something in the partition, the group's cursor, or elsewhere that this id writes, is neither committed
+    /// nor aborted.
     fn is_undecided(&self) -> Result<bool, LogError> {
-        let (decided, written) = self.ends(&self.seeing_all()?)?;
-        Ok(decided < written || self.is_cursor_undecided(&self.inspector()?))
+        let all = self.seeing_all()?;
+        let (decided, written) = self.ends(&all)?;
+        Ok(decided < written || self.is_cursor_undecided(&self.inspector()?) || self.hangs_beside(&all)?)
+    }
+
+    /// Whether something elsewhere is undecided for longer than a transaction takes. It may be another owner's: then
+    /// what is done about it here does not help, and does no harm.
+    fn hangs_beside(&self, all: &Consuming) -> Result<bool, LogError> {
+        let failed = |error: KafkaError| reader::unavailable("the deployment's topics cannot be asked", &error);
+        let end = |consumer: &Consuming, (topic, partition): &(&str, i32)| {
+            reader::end(consumer, topic, PartitionId(partition.unsigned_abs()), END_WAIT)
+        };
+        let deadline = Instant::now() + MARKER_WAIT;
+        let mut open = Vec::new();
+        for place in self.places().map_err(failed)?.into_iter().skip(1) {
+            let written = reader::patiently(|| end(all, &place)).map_err(failed)?;
+            open.push((place, written));
+        }
+        loop {
+            open.retain(|(place, written)| {
+                end(&self.common.observer, place).map_or(true, |decided| decided < *written)
+            });
+            match open.first() {
+                None => return Ok(false),
+                Some(((topic, partition), written)) if Instant::now() > deadline => {
+                    tracing::warn!(topic, partition, %written, "something before this offset is neither committed nor aborted");
+                    return Ok(true);
+                }
+                Some(_) => thread::sleep(PAUSE.1 / 10),
+            }
+        }
     }
 
     fn seeing_all(&self) -> Result<Consuming, LogError> {

@@ -1,10 +1,10 @@
 //! Brokers that go away and come back.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use reenact_events::{Batch, CommitOutcome, EventLog, LogError, Offset};
+use reenact_events::{Arrival, Batch, CommitOutcome, EventLog, LogError, Offset};
 use reenact_kafka::KafkaLog;
 
 use crate::support::*;
@@ -131,6 +131,50 @@ async fn a_batch_whose_outcome_was_unknown_is_there_once() {
     once.dedup();
     assert_eq!(once.len(), texts.len(), "written twice: {texts:?}");
     assert!(expected.iter().all(|text| texts.contains(text)), "lost: {expected:?} {texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_batch_sent_on_can_be_read_whatever_froze_at_its_commit() {
+    let mut own = own(|options| options);
+    let options = deployment(&own.cluster.bootstrap(), 1);
+    let (member, mut lease) = Member::owner(&options, "one").await;
+    let member = Arc::new(member);
+    let mut expected = BTreeSet::new();
+    for round in 0..4_u64 {
+        let (log, writer) = (member.clone(), lease.clone());
+        let (progress, mut made) = tokio::sync::mpsc::channel(50);
+        let writing = tokio::spawn(async move {
+            let mut written = Vec::new();
+            for number in 0..50 {
+                let id = format!("{round}-{number}");
+                let sent_on = Batch { forwards: vec![command(&id, FIRST)], ..batch(&id) };
+                if log.persist(&writer, &sent_on).await.is_err() {
+                    break;
+                }
+                written.push(id);
+                progress.try_send(()).expect("has room");
+            }
+            written
+        });
+        for _ in 0..10 + round {
+            soon("a commit", made.recv()).await.expect("is made");
+        }
+        own.cluster.pause(1).expect("paused");
+        tokio::time::sleep(FROZEN).await;
+        own.cluster.resume(1).expect("resumed");
+        let written = soon("writing", writing).await.expect("no panic");
+        let is_fenced = written.len() < 50;
+        expected.extend(written);
+        if is_fenced {
+            lease = member.reclaim(FIRST).await;
+        }
+    }
+    let mut commands = member.log.commands(&lease);
+    while !expected.is_empty() {
+        let record = soon("reading what was sent on", commands.next()).await.expect("has no end").expect("a command");
+        let Arrival::Command(command) = record.arrival else { panic!("it is no command: {record:?}") };
+        expected.remove(command.id.as_str());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
