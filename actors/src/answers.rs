@@ -108,7 +108,9 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             | Refusal::DecisionUnfit { run, .. }
             | Refusal::DecisionLate { run, .. },
         ) => answer.run_id = Some(run.clone()),
-        SubmitError::Refused(Refusal::TooLarge(reason)) => answer.reason = Some(reason.clone()),
+        SubmitError::Refused(
+            Refusal::TooLarge(reason) | Refusal::OutputSchema(reason) | Refusal::NotRequeued(reason),
+        ) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
         SubmitError::Unavailable { reason } => {
             answer.reason = Some(reason.clone());
@@ -136,6 +138,8 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::DecisionUnfit { .. }) => "decision_unfit",
         SubmitError::Refused(Refusal::DecisionLate { .. }) => "decision_late",
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
+        SubmitError::Refused(Refusal::OutputSchema(_)) => "output_schema",
+        SubmitError::Refused(Refusal::NotRequeued(_)) => "not_requeued",
         SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
         SubmitError::QueueFull { .. } => "queue_full",
@@ -168,6 +172,8 @@ fn error(answer: &Answer) -> SubmitError {
         Some("session_exists") => answer.session_id.clone().map(Refusal::SessionExists),
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
+        Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
+        Some("output_schema") => Some(Refusal::OutputSchema(reason.clone())),
         Some("key_used") => Some(Refusal::KeyUsed),
         Some("decision_unfit") => {
             answer.run_id.clone().map(|run| Refusal::DecisionUnfit { run, reason: reason.clone() })
@@ -247,6 +253,8 @@ mod tests {
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
+            Refusal::NotRequeued("run `r` is COMPLETED".into()),
+            Refusal::OutputSchema("the schema is invalid at `/type`".into()),
             Refusal::unfit(&RunId::trusted("r"), "c", "it waits for a confirmation"),
             Refusal::late(&RunId::trusted("r"), "c"),
             Refusal::TooLarge("the event has 9 bytes".into()),

@@ -46,6 +46,9 @@ pub enum Refusal {
         /// Which call.
         tool_call_id: Arc<str>,
     },
+    /// The run is not one that can be queued again.
+    #[error("{0}")]
+    NotRequeued(Arc<str>),
     /// The decision is not one that the call can do with.
     #[error("{reason}")]
     DecisionUnfit {
@@ -65,6 +68,9 @@ pub enum Refusal {
     /// The deployment does not serve that agent.
     #[error("Agent not found")]
     AgentNotFound,
+    /// The JSON Schema for the answer cannot be used.
+    #[error("`output_schema` cannot be used: {0}")]
+    OutputSchema(Arc<str>),
     /// The idempotency key stands for another request.
     #[error("this `Idempotency-Key` was used for another request")]
     KeyUsed,

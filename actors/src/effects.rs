@@ -1,5 +1,7 @@
 //! What a step does in the world, from its request to the command that reports its outcome.
 
+mod guardrail;
+
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
@@ -12,6 +14,7 @@ use reenact_events::{
     agent::AgentSpec,
     content::INLINE_BYTES_MAX,
     event::{Failure, StepCall, StepResult, ToolCallRequest},
+    session_state::StateChanges,
 };
 use tokio::time::MissedTickBehavior;
 
@@ -87,12 +90,23 @@ async fn outcome(job: Job) -> RunCommand {
         StepCall::Model { .. } => {
             let (outcome, trim) = model(&job).await;
             let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
-            RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms }
+            let (outcome, unfit) = match outcome {
+                Ok((result, unfit)) => (Ok(result), unfit),
+                Err(error) => (Err(error), None),
+            };
+            RunCommand::ModelReturned { step, attempt, outcome, unfit, trim, duration_ms }
+        }
+        StepCall::Guardrail { name, on } => {
+            let outcome = guardrail::ask(&job, &name, on).await;
+            let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
+            RunCommand::Guarded { step, attempt, outcome, duration_ms }
         }
         StepCall::Tool { name, arguments, .. } => {
             let call = match tool_call(&job, &name, &arguments).await {
                 Ok(call) => call,
-                Err(result) => return RunCommand::ToolReturned { step, attempt, result, duration_ms: 0 },
+                Err(result) => {
+                    return RunCommand::ToolReturned { step, attempt, result, duration_ms: 0, session_state: None };
+                }
             };
             if job.reconcile {
                 let answer = reconcile(&job, call).await;
@@ -100,42 +114,63 @@ async fn outcome(job: Job) -> RunCommand {
             }
             let reply = shared.tools.steps.call_tool(call).await;
             let duration_ms = u64::try_from(shared.now().ms_since(begun)).unwrap_or(0);
-            RunCommand::ToolReturned { step, attempt, result: kept(&job, reply).await, duration_ms }
+            let (result, session_state) = kept(&job, reply).await;
+            RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms }
         }
     }
 }
 
+/// A model's turn, and why it is not the answer that was asked for.
+type Turn = (StepResult, Option<Arc<str>>);
+
 /// What the model said, and the next trim that would shorten what it was sent.
-async fn model(job: &Job) -> (Result<StepResult, StepError>, Option<u32>) {
+async fn model(job: &Job) -> (Result<Turn, StepError>, Option<u32>) {
     let origin = &job.run.origin;
-    let history =
-        match job.partition.states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize) {
-            Ok(history) => history,
-            Err(error) => {
-                // Not the run's fault: the partition is restored anew, which ends this task and makes another.
-                job.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
-                std::future::pending().await
-            }
-        };
+    let states = &job.partition.states;
+    let history = states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize);
+    let (history, values) = match history.and_then(|history| Ok((history, states.session_values(&origin.session_id)?)))
+    {
+        Ok(read) => read,
+        Err(error) => {
+            // Not the run's fault: the partition is restored anew, which ends this task and makes another.
+            job.partition.actor.cast(PartitionMessage::StoreFailed(error)).unwrap_or_default();
+            std::future::pending().await
+        }
+    };
     let Asked { place, trims } = job.step.asked;
     let trim = trim::next(&history, &job.run, trims);
-    let messages = history::messages(&job.agent, &history, &job.run, trims);
+    let messages = history::messages(&job.agent, &values, &history, &job.run, trims);
     (ask(job, place, messages).await, trim)
 }
 
-async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<StepResult, StepError> {
+async fn ask(job: &Job, place: u32, messages: Vec<ChatMessage>) -> Result<Turn, StepError> {
     let shared = &job.partition.shared;
     let Some(model) = job.agent.model_at(place).cloned() else {
         return Err(final_failure("model_refused", format!("agent `{}` has no model {place}", job.agent.id)));
     };
-    let call = ModelCall { agent: job.agent.for_model(), model, messages, context: job.context() };
+    let output_schema = job.run.output_schema(&job.agent).cloned();
+    let call = ModelCall { agent: job.agent.for_model(), model, messages, output_schema, context: job.context() };
     let words = job
         .words
         .clone()
         .unwrap_or_else(|| Arc::new(Words::new(shared.live.clone(), job.run.id().clone(), job.at, job.step.attempt)));
     let asked = shared.tools.steps.call_model(call, words.clone());
-    let reply = showing(asked, &words).await?;
-    turn(job, reply).await.map_err(|error| passing("object_store", error.to_string()))
+    let mut reply = showing(asked, &words).await?;
+    let unfit = unfit(job, &mut reply);
+    let result = turn(job, reply).await.map_err(|error| passing("object_store", error.to_string()))?;
+    Ok((result, unfit))
+}
+
+/// Why the reply is not the answer that was asked for. One that is, is left with nothing round the JSON.
+fn unfit(job: &Job, reply: &mut ModelReply) -> Option<Arc<str>> {
+    let schema = job.run.output_schema(&job.agent).filter(|_| reply.tool_calls.is_empty())?;
+    match job.partition.shared.tools.steps.check_output(schema, &reply.text) {
+        Ok(json) => {
+            reply.text = json;
+            None
+        }
+        Err(reason) => Some(reason.into()),
+    }
 }
 
 /// Waits for the model and shows its words meanwhile, also those that come slowly.
@@ -208,17 +243,23 @@ async fn tool_call(job: &Job, name: &str, arguments: &Text) -> Result<ToolCall, 
 
 async fn reconcile(job: &Job, call: ToolCall) -> ReconcileAnswer {
     match job.partition.shared.tools.steps.reconcile(call).await {
-        Reconciled::Happened(reply) => ReconcileAnswer::Happened(kept(job, reply).await),
+        Reconciled::Happened(reply) => {
+            let (result, session_state) = kept(job, reply).await;
+            ReconcileAnswer::Happened(result, session_state)
+        }
         Reconciled::DidNotHappen => ReconcileAnswer::DidNotHappen,
         Reconciled::Unknown(reason) => ReconcileAnswer::Unknown(reason),
     }
 }
 
-async fn kept(job: &Job, reply: ToolReply) -> StepResult {
-    match Text::keep(&reply.text, &*job.partition.shared.tools.blobs).await {
-        Ok(content) => StepResult::Tool { content, error: reply.error, media: reply.media },
+/// The reply as it is journaled. What it changes in the session's state counts also where the rest could not be kept.
+async fn kept(job: &Job, reply: ToolReply) -> (StepResult, Option<Box<StateChanges>>) {
+    let ToolReply { text, error, media, session_state } = reply;
+    let result = match Text::keep(&text, &*job.partition.shared.tools.blobs).await {
+        Ok(content) => StepResult::Tool { content, error, media },
         Err(error) => tool_error(&format!("the call was made, but its result could not be stored: {error}")),
-    }
+    };
+    (result, session_state.filter(|changes| !changes.is_empty()).map(Box::new))
 }
 
 fn tool_error(text: &str) -> StepResult {

@@ -14,14 +14,15 @@ pub const SHAPES: &[&str] = &[
     "head:1",
     "session:4",
     "place:1",
-    "origin:1",
-    "open:3",
-    "step:3",
-    "end:4",
+    "origin:2",
+    "open:5",
+    "step:5",
+    "end:8",
     "agent:json:1",
     "indexes:4",
     "taken:1",
     "losses:1",
+    "values:json:1",
     "key:1",
 ];
 
@@ -51,6 +52,12 @@ pub fn head(stream: &StreamKey) -> Vec<u8> {
 #[must_use]
 pub fn session(session: &SessionId) -> Vec<u8> {
     key(b's', &[session.as_str()])
+}
+
+/// The state that a session's runs share, if it has any.
+#[must_use]
+pub fn values(session: &SessionId) -> Vec<u8> {
+    key(b'v', &[session.as_str()])
 }
 
 /// Where a run is to be found, by its id.

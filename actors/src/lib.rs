@@ -19,6 +19,7 @@ pub mod admission;
 pub mod answers;
 pub mod api;
 mod effects;
+mod family;
 mod gateway;
 pub mod keys;
 pub mod live;

@@ -76,6 +76,11 @@ impl FrameBody {
     fn is_end(&self) -> bool {
         matches!(self, Self::Event { event, .. } if event.is_end())
     }
+
+    /// The run had ended, and goes on.
+    fn is_requeue(&self) -> bool {
+        matches!(self, Self::Event { event, .. } if matches!(**event, RunEvent::Requeued(_)))
+    }
 }
 
 #[derive(Debug)]
@@ -157,7 +162,11 @@ impl LiveHub {
         let after = (is_first || channel.last_index > 0).then_some(channel.last_index);
         channel.foreign = false;
         let ends = !channel.ended && frame.body.is_end();
+        let begins_anew = channel.ended && frame.body.is_requeue();
         channel.push(frame.clone());
+        if begins_anew {
+            channels.ended.retain(|ended| *ended != run);
+        }
         if ends {
             channels.keep_ended(run.clone());
         }
@@ -187,7 +196,8 @@ impl LiveHub {
     fn foreign(&self, run: &RunId, after: Option<u64>, frame: Frame) {
         let mut channels = self.lock();
         let channel = channels.channel(run);
-        if channel.ended || frame.index <= channel.last_index {
+        let begins_anew = channel.ended && frame.body.is_requeue();
+        if channel.ended && !begins_anew || frame.index <= channel.last_index {
             return;
         }
         let lost = after.is_none_or(|after| after > channel.last_index);
@@ -202,6 +212,9 @@ impl LiveHub {
             while channel.frames.len() > UNWATCHED_MAX {
                 channel.frames.pop_front();
             }
+        }
+        if begins_anew {
+            channels.ended.retain(|ended| ended != run);
         }
         if ends {
             channels.keep_ended(run.clone());
@@ -238,7 +251,7 @@ impl LiveHub {
 impl Channel {
     fn push(&mut self, frame: Frame) {
         self.last_index = self.last_index.max(frame.index);
-        self.ended |= frame.body.is_end();
+        self.ended = frame.body.is_end() || self.ended && !frame.body.is_requeue();
         self.heard_at = Instant::now();
         self.frames.push_back(frame);
         if self.frames.len() > FRAMES_MAX {

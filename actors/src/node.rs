@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
     api::{Accepted, Readiness, Refusal, SubmitError},
+    family,
     gateway::Gateway,
     live::LiveHub,
     partition::{PartitionMessage, Submission},
@@ -90,7 +91,8 @@ impl NodeHandle {
     /// A command that names only a run, with the run's session, if the run is of a partition that is served here.
     fn with_session(&self, mut command: Command) -> Command {
         if let CommandBody::CancelRun { session_id: session @ None, run_id, .. }
-        | CommandBody::ContinueRun { session_id: session @ None, run_id, .. } = &mut command.body
+        | CommandBody::ContinueRun { session_id: session @ None, run_id, .. }
+        | CommandBody::RequeueRun { session_id: session @ None, run_id, .. } = &mut command.body
         {
             *session = self.shared.session_of(run_id);
         }
@@ -150,7 +152,7 @@ impl NodeHandle {
     /// Ends the node as if its process were killed: nothing is finished and nothing is let go in order.
     pub fn kill(&self) {
         self.shared.close();
-        self.actor.kill();
+        family::kill(self.actor.get_cell());
     }
 
     /// Waits for what is being committed.

@@ -209,12 +209,23 @@ impl RunWork {
 
     /// Recovery's part that is not a decision: asking `reconcile` tools, and waiting for retries.
     fn ask_and_wait_again(&mut self) {
+        self.ask_reconcile_tools(&[]);
         let run = self.run.clone();
         for (at, step) in run.open_steps() {
-            match (&step.state, step.effect()) {
-                (StepState::Requested, Effect::Reconcile) => self.perform(at, step.attempt, true),
-                (StepState::Waiting { retry_at, .. }, _) => self.retry_later(at, *retry_at),
-                _ => {}
+            if let StepState::Waiting { retry_at, .. } = &step.state {
+                self.retry_later(at, *retry_at);
+            }
+        }
+    }
+
+    /// Asks about the calls of `reconcile` tools that were cut off: those that the latest events do not ask for.
+    fn ask_reconcile_tools(&mut self, latest: &[RunEvent]) {
+        let run = self.run.clone();
+        let is_new =
+            |at: u32| latest.iter().any(|event| matches!(event, RunEvent::StepRequested(asks) if asks.step == at));
+        for (at, step) in run.open_steps().filter(|(at, _)| !is_new(*at)) {
+            if step.state == StepState::Requested && step.effect() == Effect::Reconcile {
+                self.perform(at, step.attempt, true);
             }
         }
     }
@@ -356,6 +367,7 @@ impl RunWork {
         self.effects.retain(|at, _| self.run.step(*at).is_some_and(|step| !step.state.is_settled()));
         for event in events {
             match event {
+                RunEvent::Started(_) => self.ask_reconcile_tools(events),
                 RunEvent::StepRequested(request) if self.run.awaits(request.step, request.attempt).is_some() => {
                     self.perform(request.step, request.attempt, false);
                 }

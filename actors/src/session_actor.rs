@@ -6,6 +6,7 @@
 mod accept;
 mod busy;
 mod line;
+mod requeue;
 mod runs;
 
 use std::{
@@ -21,6 +22,7 @@ use tokio::sync::oneshot;
 use crate::{
     answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
+    family,
     partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Settles, Submission},
     run::RunCommand,
     run_actor::{Entry, RunMessage},
@@ -106,33 +108,26 @@ impl Actor for SessionActor {
 
     async fn handle(
         &self,
-        _: ActorRef<SessionMessage>,
+        myself: ActorRef<SessionMessage>,
         message: SessionMessage,
         work: &mut SessionWork,
     ) -> Result<(), ActorProcessingErr> {
-        let routed = message.is_routed();
-        match message {
-            SessionMessage::Submit(submission) => work.submit(submission).await?,
-            SessionMessage::Restore => work.restore().await?,
-            SessionMessage::Admit(run) => work.admit(&run).await?,
-            SessionMessage::Due(run) => work.due(&run)?,
-            SessionMessage::RunChanged { run_id, status, handled } => {
-                work.run_changed(&run_id, status, handled).await?
-            }
-            SessionMessage::Restart(run) => work.restart(run).await?,
+        let reacted = work.react(message).await;
+        if reacted.is_err() {
+            family::kill_those_below(myself.get_cell());
         }
-        work.update_gauge(routed);
-        Ok(())
+        reacted
     }
 
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<SessionMessage>,
+        myself: ActorRef<SessionMessage>,
         event: SupervisionEvent,
         work: &mut SessionWork,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
             if error.is::<StoreError>() {
+                family::kill_those_below(myself.get_cell());
                 return Err(error);
             }
             let failed = work.runs.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
@@ -150,6 +145,22 @@ impl Actor for SessionActor {
 }
 
 impl SessionWork {
+    async fn react(&mut self, message: SessionMessage) -> Result<(), ActorProcessingErr> {
+        let routed = message.is_routed();
+        match message {
+            SessionMessage::Submit(submission) => self.submit(submission).await?,
+            SessionMessage::Restore => self.restore().await?,
+            SessionMessage::Admit(run) => self.admit(&run).await?,
+            SessionMessage::Due(run) => self.due(&run)?,
+            SessionMessage::RunChanged { run_id, status, handled } => {
+                self.run_changed(&run_id, status, handled).await?
+            }
+            SessionMessage::Restart(run) => self.restart(run).await?,
+        }
+        self.update_gauge(routed);
+        Ok(())
+    }
+
     fn id(&self) -> &SessionId {
         &self.seed.session
     }
@@ -198,6 +209,10 @@ impl SessionWork {
                 let by = decided_by.or_else(|| user_id.clone());
                 let what = RunCommand::Resolve { decisions, by, has_slot };
                 self.ask_run(user_id.as_ref(), run_id, what, (Some(id), consumed), reply).await
+            }
+            CommandBody::RequeueRun { run_id, .. } => {
+                let answer = self.requeue(&id, user_id, run_id, consumed.as_ref()).await?;
+                self.reply(reply, answer, consumed).await
             }
             CommandBody::DeleteSession { session_id } => {
                 let body = CommandBody::DeleteSession { session_id };
@@ -253,7 +268,10 @@ impl SessionWork {
         body: &CommandBody,
         user: Option<&UserId>,
     ) -> Result<Option<(RunId, RunStatus)>, ActorProcessingErr> {
-        let (CommandBody::CancelRun { run_id, .. } | CommandBody::ContinueRun { run_id, .. }) = body else {
+        let (CommandBody::CancelRun { run_id, .. }
+        | CommandBody::ContinueRun { run_id, .. }
+        | CommandBody::RequeueRun { run_id, .. }) = body
+        else {
             return Ok(None);
         };
         let run = self.partition().states.run(run_id)?.filter(|run| run.origin.session_id == *self.id());

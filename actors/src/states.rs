@@ -5,13 +5,16 @@
 
 mod fold;
 mod stored;
+mod values;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use reenact_events::{CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus};
+use reenact_events::{
+    CommandId, RunId, SessionId, StreamKey, agent::AgentSpec, event::RunStatus, session_state::SessionValues,
+};
 use reenact_snapshots::{Position, StateStore, StoreError, codec};
 use uuid::Uuid;
 
@@ -73,6 +76,14 @@ impl States {
         Ok(self.hot().session(id, &*self.store)?.state.clone())
     }
 
+    /// The state that a session's runs share.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn session_values(&self, id: &SessionId) -> Result<SessionValues, StoreError> {
+        values::read(id, &*self.store)
+    }
+
     /// A run.
     ///
     /// # Errors
@@ -95,6 +106,14 @@ impl States {
     /// When the store cannot be used.
     pub fn was_taken(&self, id: &CommandId) -> Result<bool, StoreError> {
         Ok(self.store.get(&keys::taken(id))?.is_some())
+    }
+
+    /// How often a loss of events was accepted.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn losses(&self) -> Result<u32, StoreError> {
+        self.hot().losses(&*self.store)
     }
 
     /// What the runs that have not ended were accepted with.

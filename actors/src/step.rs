@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_events::{
-    MediaRef, RunId, SessionId, StepToken, Text, UserId,
-    agent::{AgentSpec, ModelSpec, ToolSpec},
-    event::{Failure, ToolCallRequest, Usage},
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, UserId,
+    agent::{AgentSpec, GuardrailSpec, ModelSpec, ToolSpec},
+    event::{Blocked, Failure, ToolCallRequest, Usage},
+    session_state::StateChanges,
 };
 
 /// Whose step it is; tools are told.
@@ -65,6 +66,8 @@ pub struct ModelCall {
     pub model: ModelSpec,
     /// The conversation, well formed.
     pub messages: Vec<ChatMessage>,
+    /// The JSON Schema that the answer must fit, if it must.
+    pub output_schema: Option<RawJson>,
     /// Whose it is.
     pub context: StepContext,
 }
@@ -122,6 +125,21 @@ pub struct ToolCall {
     pub context: StepContext,
 }
 
+/// What to ask a guardrail.
+#[derive(Debug, Clone)]
+pub struct GuardrailCall {
+    /// Which.
+    pub guardrail: GuardrailSpec,
+    /// Whose it is.
+    pub agent_id: AgentId,
+    /// The message.
+    pub input: Arc<str>,
+    /// The answer, if it is asked about that.
+    pub output: Option<Arc<str>>,
+    /// Of which step.
+    pub context: StepContext,
+}
+
 /// What a tool returned; an error is told to the model, which may act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReply {
@@ -131,6 +149,8 @@ pub struct ToolReply {
     pub error: bool,
     /// Files, already stored.
     pub media: Vec<MediaRef>,
+    /// What it changes in the session's state.
+    pub session_state: Option<StateChanges>,
 }
 
 /// What a `reconcile` tool answers about a token.
@@ -167,6 +187,25 @@ pub trait Steps: Send + Sync {
     /// # Errors
     /// When the text is not a JSON object that fits the tool's schema.
     fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String>;
+
+    /// Checks that a schema for answers can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String>;
+
+    /// Checks an answer against its schema: the JSON of it, without what models put round it, or what is wrong, in
+    /// words for the model.
+    ///
+    /// # Errors
+    /// When the answer is not JSON or does not fit.
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String>;
+
+    /// Asks a guardrail: why it lets nothing pass, if it does not.
+    ///
+    /// # Errors
+    /// When it gave no answer.
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>>;
 
     /// Calls a tool. Whatever goes wrong is a [`ToolReply`] with `error`.
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply>;

@@ -46,6 +46,8 @@ fn a_run_whose_session_was_deleted_is_gone_and_remembered() {
         metadata: None,
         stream: false,
         background: false,
+        output_schema: None,
+        session_state: None,
     };
     apply(&states, 1, &queued.into());
     assert!(states.run(&run_id).expect("reads").is_some());

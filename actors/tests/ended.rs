@@ -52,13 +52,15 @@ impl Stream {
             metadata: None,
             stream: false,
             background: false,
+            output_schema: None,
+            session_state: None,
         };
         self.take(&queued.into());
         self.take(&RunStarted { run_id: run(index) }.into());
     }
 
     fn complete(&mut self, index: u64) {
-        self.take(&RunCompleted { run_id: run(index), content: Text::inline("done") }.into());
+        self.take(&RunCompleted { run_id: run(index), content: Text::inline("done"), json: false }.into());
     }
 
     fn history(&self, before: u64, limit: usize) -> Vec<u64> {

@@ -13,6 +13,7 @@ use reenact_events::{
     command::Decision,
     event::{RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
     hold::{HoldSpec, InputField, Needs, OnExpiry, Verdict},
+    session_state::SessionValues,
 };
 
 /// Seconds after which nobody is waited for any more.
@@ -60,6 +61,10 @@ fn agent() -> Arc<AgentSpec> {
         history_runs: 0,
         limits: Limits { tool_calls: 50, turns: 5, timeout_s: 600 },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: Vec::new(),
     })
 }
 
@@ -85,8 +90,10 @@ impl Scene {
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
+            session_state: None,
             stream: false,
             background: true,
+            output_schema: None,
         };
         let context = Context { now: Timestamp(1_000), agent };
         let run = created(&queued, context.now);
@@ -107,7 +114,8 @@ impl Scene {
             finish_reason: None,
             first_token_ms: None,
         };
-        scene.must(RunCommand::ModelReturned { step: 0, attempt: 1, outcome: Ok(result), trim: None, duration_ms: 1 });
+        let outcome = Ok(result);
+        scene.must(RunCommand::ModelReturned { step: 0, attempt: 1, outcome, unfit: None, trim: None, duration_ms: 1 });
         scene
     }
 
@@ -140,7 +148,7 @@ impl Scene {
 
     /// What the model is told of a call.
     fn told(&self, call: &str) -> String {
-        let messages = history::messages(&self.context.agent, &[], &self.run, 0);
+        let messages = history::messages(&self.context.agent, &SessionValues::new(), &[], &self.run, 0);
         let told = messages.into_iter().find_map(|message| match message {
             ChatMessage::Tool { call_id, text, .. } if &*call_id == call => text.as_inline().map(str::to_owned),
             _ => None,
@@ -161,7 +169,7 @@ fn requested(events: &[RunEvent]) -> Vec<(String, String)> {
             StepCall::Tool { name, arguments, .. } => {
                 Some((name.to_string(), arguments.as_inline().unwrap_or_default().to_owned()))
             }
-            StepCall::Model { .. } => None,
+            StepCall::Model { .. } | StepCall::Guardrail { .. } => None,
         },
         _ => None,
     };
@@ -184,7 +192,7 @@ fn other_calls_are_made_and_then_the_run_waits_for_all_that_are_held() {
     let mut scene = Scene::calling(&many);
     assert_eq!((scene.status(), scene.run.progress.steps), (RunStatus::Running, 22), "all are shown at once");
     let done = StepResult::Tool { content: Text::inline("noted"), error: false, media: Vec::new() };
-    scene.must(RunCommand::ToolReturned { step: 1, attempt: 1, result: done, duration_ms: 1 });
+    scene.must(RunCommand::ToolReturned { step: 1, attempt: 1, result: done, session_state: None, duration_ms: 1 });
     assert_eq!((scene.status(), scene.run.may_continue()), (RunStatus::Paused, false));
     scene.comes_out_the_same();
 }
@@ -313,5 +321,46 @@ fn an_approved_call_that_a_crash_cut_off_is_in_doubt_and_not_made_again() {
     assert!(matches!(refused, Refusal::DecisionUnfit { .. }), "{refused}");
     scene.decide("pay", Verdict::Rejected { note: Some("seen on the account".into()) }).expect("fits");
     assert!(scene.told("pay").ends_with(": seen on the account"), "{}", scene.told("pay"));
+    scene.comes_out_the_same();
+}
+
+#[test]
+fn what_nobody_decided_about_before_the_run_ended_is_asked_again_when_it_is_queued_again() {
+    let mut scene = Scene::calling(&["pay", "book", "sign"]);
+    scene.decide("pay", Verdict::yes()).expect("fits");
+    scene.decide("book", Verdict::Rejected { note: None }).expect("fits");
+    let first = scene.run.next_expiry().expect("the signature is waited for");
+    scene.must(RunCommand::Cancel { reason: None, partial: None });
+    let refused = scene.decide("sign", result("signed")).expect_err("the run has ended");
+    assert!(matches!(refused, Refusal::StepNotInDoubt { .. }), "{refused}");
+    scene.must(RunCommand::Requeue { by: None });
+    assert_eq!((scene.run.next_expiry(), scene.must(RunCommand::Expire)), (None, Vec::new()), "no time runs yet");
+    scene.later(2 * EXPIRES_IN_S);
+    let events = scene.must(RunCommand::Begin);
+    assert_eq!(requested(&events), [("pay".to_owned(), "{}".to_owned())], "only what somebody has approved is made");
+    let held: Vec<_> =
+        events.iter().filter(|event| matches!(event, RunEvent::StepHeld(held) if held.step == 3)).collect();
+    assert_eq!(held.len(), 1, "{events:?}");
+    assert!(scene.run.next_expiry().expect("asked again") > first.plus_ms(i64::from(EXPIRES_IN_S) * 1_000));
+    let done = StepResult::Tool { content: Text::inline("paid"), error: false, media: Vec::new() };
+    let returned = RunCommand::ToolReturned { step: 1, attempt: 1, result: done, session_state: None, duration_ms: 1 };
+    scene.must(returned);
+    assert_eq!((scene.status(), scene.run.progress.open), (RunStatus::Paused, 1));
+    scene.decide("sign", result("signed")).expect("it is waited for again");
+    assert_eq!((scene.status(), scene.told("sign").as_str()), (RunStatus::Running, "signed"));
+    scene.comes_out_the_same();
+}
+
+#[test]
+fn a_run_that_is_queued_again_takes_decisions_before_its_turn_comes() {
+    let mut scene = Scene::calling(&["pay", "book"]);
+    scene.decide("pay", Verdict::Fail).expect("fits");
+    assert_eq!(scene.status(), RunStatus::Error);
+    scene.must(RunCommand::Requeue { by: None });
+    scene.later(2 * EXPIRES_IN_S);
+    assert_eq!(requested(&scene.decide("book", filled()).expect("no time has run")), []);
+    let events = scene.must(RunCommand::Begin);
+    assert_eq!(requested(&events), [("book".to_owned(), r#"{"days":3}"#.to_owned())]);
+    assert_eq!(scene.status(), RunStatus::Running);
     scene.comes_out_the_same();
 }

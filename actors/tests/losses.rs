@@ -36,6 +36,8 @@ fn queued(name: &str) -> Event {
         metadata: None,
         stream: false,
         background: false,
+        output_schema: None,
+        session_state: None,
     };
     queued.into()
 }
@@ -107,6 +109,10 @@ fn agent() -> AgentSpec {
         history_runs: 0,
         limits: Limits { tool_calls: 1, turns: 1, timeout_s: 1 },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 
@@ -122,7 +128,7 @@ fn a_run_that_is_open_when_a_loss_is_accepted_can_only_end() {
             ("paused", RunPaused { run_id: run("paused"), reason: "doubt".into() }.into()),
             ("done", queued("done")),
             ("done", started("done")),
-            ("done", RunCompleted { run_id: run("done"), content: Text::inline("x") }.into()),
+            ("done", RunCompleted { run_id: run("done"), content: Text::inline("x"), json: false }.into()),
             ("p", claim(1)),
             ("later", queued("later")),
             ("p", claim(1)),

@@ -12,16 +12,16 @@ use reenact_actors::{
     states::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession},
 };
 use reenact_events::{
-    AgentId, BlobRef, MediaKind, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
-    agent::Effect,
-    event::{Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+    AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::{Effect, Guarded},
+    event::{Blocked, Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
     hold::{InputField, Needs, OnExpiry},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 12_706_445_973_756_105_086;
+const EXPECTED: u64 = 12_873_295_971_338_545_233;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -58,6 +58,7 @@ fn steps() -> Vec<Step> {
         StepState::RetryAllowed,
         StepState::Done(model),
         StepState::Done(tool),
+        StepState::Done(StepResult::Guardrail { blocked: Some(Blocked { reason: "r".into(), trigger: "t".into() }) }),
         StepState::Failed(error.clone()),
         StepState::Resolved(Resolution::Completed { value: Text::inline("v") }),
         StepState::Resolved(Resolution::Fail),
@@ -71,8 +72,11 @@ fn steps() -> Vec<Step> {
         given_up: vec![GivenUp { place: 0, error: error.clone() }],
         not_after: Timestamp(8),
         state,
+        unfit: Some("empty".into()),
     };
-    states.into_iter().map(step).collect()
+    let asks =
+        Step { call: StepCall::Guardrail { name: "g".into(), on: Guarded::Output }, ..step(StepState::Requested) };
+    states.into_iter().map(step).chain([asks]).collect()
 }
 
 #[test]
@@ -86,6 +90,7 @@ fn a_changed_shape_has_a_changed_name() {
         agent_version: "v".into(),
         input: Text::inline("hello"),
         media: Vec::new(),
+        output_schema: RawJson::parse("{}").ok(),
         queued_at: Timestamp(5),
     };
     let progress = Progress {
@@ -95,6 +100,9 @@ fn a_changed_shape_has_a_changed_name() {
         turns: 1,
         last_turn: Some(0),
         open: 1,
+        old_steps: 1,
+        old_turns: 1,
+        losses: 2,
         history_lost: true,
     };
     let state = SessionState {

@@ -38,6 +38,8 @@ fn entries_of_ended(input: &str) -> usize {
         metadata: None,
         stream: false,
         background: false,
+        output_schema: None,
+        session_state: None,
     };
     apply(&states, 0, &queued.into());
     let cancelled =

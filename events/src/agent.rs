@@ -40,6 +40,18 @@ pub struct AgentSpec {
     /// How its runs wait.
     #[serde(default, skip_serializing_if = "QueueSpec::is_usual")]
     pub queue: QueueSpec,
+    /// Who is asked about what comes in and what goes out, in declared order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guardrails: Vec<GuardrailSpec>,
+    /// Keys that a session's state has from its first run with this agent on, a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<RawJson>,
+    /// The model is shown the session's state after the instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub add_session_state_to_context: bool,
+    /// The JSON Schema that its answers must fit, if they must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<RawJson>,
 }
 
 impl AgentSpec {
@@ -59,6 +71,12 @@ impl AgentSpec {
     #[must_use]
     pub fn model_at(&self, place: u32) -> Option<&ModelSpec> {
         self.models().nth(place as usize)
+    }
+
+    /// The guardrail of this name.
+    #[must_use]
+    pub fn guardrail(&self, name: &str) -> Option<&GuardrailSpec> {
+        self.guardrails.iter().find(|guardrail| guardrail.name == name)
     }
 
     /// The agent as its models see it, see [`ToolSpec::for_model`].
@@ -173,6 +191,44 @@ pub enum ToolKind {
     Builtin,
     /// Not by this program: its calls are held until somebody says what came of them.
     External,
+}
+
+/// Somebody who is asked whether a message, or an answer, may pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardrailSpec {
+    /// What it is called; unique among the agent's.
+    pub name: String,
+    /// About what it is asked.
+    pub on: Guarded,
+    /// Where it is; it is sent a `POST`.
+    pub url: String,
+    /// Sent as they are; a value `env:NAME` is read from the environment at call time.
+    pub headers: Vec<(String, String)>,
+    /// Seconds that a call may take.
+    pub timeout_s: u32,
+    /// How many times it is asked again when it gives no answer.
+    pub retries: u32,
+}
+
+/// What a guardrail is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guarded {
+    /// The message, before any model sees it.
+    Input,
+    /// The answer, before it is the run's.
+    Output,
+}
+
+impl Guarded {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// What bounds a run.

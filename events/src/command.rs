@@ -81,6 +81,15 @@ pub enum CommandBody {
         /// How many partitions did not know the run.
         asked: u32,
     },
+    /// Let a run that has failed or was stopped wait for its turn once more.
+    RequeueRun {
+        /// In which session; without it the partitions are asked in turn.
+        session_id: Option<SessionId>,
+        /// Which run.
+        run_id: RunId,
+        /// How many partitions did not know the run.
+        asked: u32,
+    },
     /// Create a session.
     CreateSession {
         /// Its id.
@@ -156,12 +165,14 @@ pub struct StartRun {
     pub media: Vec<MediaRef>,
     /// A JSON object for the caller's own use.
     pub metadata: Option<RawJson>,
-    /// State for a session that this run creates.
+    /// Keys that the session's state has from this run on.
     pub session_state: Option<RawJson>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait.
     pub background: bool,
+    /// The JSON Schema that the answer must fit, in place of the agent's.
+    pub output_schema: Option<RawJson>,
 }
 
 impl StartRun {
@@ -182,7 +193,9 @@ impl CommandBody {
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
             Self::StartRun(start) => Some(&start.session_id),
-            Self::CancelRun { session_id, .. } | Self::ContinueRun { session_id, .. } => session_id.as_ref(),
+            Self::CancelRun { session_id, .. }
+            | Self::ContinueRun { session_id, .. }
+            | Self::RequeueRun { session_id, .. } => session_id.as_ref(),
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
             | Self::DeleteSession { session_id } => Some(session_id),

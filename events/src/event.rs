@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AgentId, CommandId, LogId, NodeId, Offset, RawJson, RunId, SessionId, Timestamp, UserId, agent::AgentSpec,
-    command::KeyUse,
+    command::KeyUse, session_state::StateChanges,
 };
 
 /// Why a stored event could not be read.
@@ -169,6 +169,8 @@ catalog! {
         Failed(RunFailed) = "dev.reenact.run.failed.v1",
         /// The run was stopped.
         Cancelled(RunCancelled) = "dev.reenact.run.cancelled.v1",
+        /// A run that had failed or was stopped waits for its turn once more, to go on from its last completed step.
+        Requeued(RunRequeued) = "dev.reenact.run.requeued.v1",
     }
 }
 
@@ -344,10 +346,21 @@ impl RunEvent {
             Self::Completed(event) => &event.run_id,
             Self::Failed(event) => &event.run_id,
             Self::Cancelled(event) => &event.run_id,
+            Self::Requeued(event) => &event.run_id,
         }
     }
 
-    /// Whether nothing follows this event in its run.
+    /// What it changes in its session's state.
+    #[must_use]
+    pub fn state_changes(&self) -> Option<&StateChanges> {
+        match self {
+            Self::Queued(event) => event.session_state.as_deref(),
+            Self::StepCompleted(event) => event.session_state.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing follows this event in its run, unless somebody queues it again.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_))

@@ -4,12 +4,14 @@
 //! * `E2`: offsets grow.
 //! * `E3`: terms never fall, and a term is the offset of its claim.
 //! * `E4`: the chain links.
-//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after.
+//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after but that it is queued again.
 //! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
-//! * `R5`: a run never goes back to a model that it gave up, nor to a conversation that was too long.
-//! * `R6`: a held call is decided about once, and not made unless it was confirmed.
+//! * `R5`: a run never goes back to a model that it gave up, unless it was queued again, nor to a conversation that was
+//!   too long.
+//! * `R6`: a held call is decided about once, not made unless it was confirmed, and held again only in a run that was
+//!   queued again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +41,7 @@ struct StepWatch {
     retry_allowed: bool,
     settled: bool,
     held: bool,
+    may_be_held_again: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -127,6 +130,15 @@ impl Watch {
 
 impl RunWatch {
     fn see(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
+        if let RunEvent::Requeued(_) = event {
+            // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
+            (self.started, self.asked.0) = (false, 0);
+            self.steps.values_mut().for_each(|step| step.may_be_held_again = step.held);
+            return match std::mem::take(&mut self.ended) {
+                true => Ok(()),
+                false => Err(("R1", "queued again before its end".to_owned())),
+            };
+        }
         if self.ended {
             return Err(("R1", format!("{} after its end", event.type_name())));
         }
@@ -184,6 +196,12 @@ impl RunWatch {
 
     fn held(&mut self, step: u32) -> Result<(), (&'static str, String)> {
         let known = self.steps.len();
+        if let Some(watch) = self.steps.get_mut(&step) {
+            return match watch.held && std::mem::take(&mut watch.may_be_held_again) {
+                true => Ok(()),
+                false => Err(("R6", format!("step {step} is held again, known is {watch:?}"))),
+            };
+        }
         if step as usize != known {
             return Err(("R2", format!("step {step} is held where {known} follows")));
         }

@@ -26,6 +26,8 @@ pub mod invariants;
 pub mod live;
 pub mod log;
 pub mod memory_log;
+pub mod output;
+pub mod session_state;
 pub mod token;
 pub mod upcast;
 pub mod wire;

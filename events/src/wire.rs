@@ -24,8 +24,8 @@ pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 pub const CORRELATION_BYTES_MAX: usize = 1024;
 
 /// The kinds of command, by the word that stands in `type`.
-pub const KINDS: [&str; 6] =
-    ["StartRun", "CancelRun", "ContinueRun", "CreateSession", "UpdateSession", "DeleteSession"];
+pub const KINDS: [&str; 7] =
+    ["StartRun", "CancelRun", "ContinueRun", "RequeueRun", "CreateSession", "UpdateSession", "DeleteSession"];
 
 /// The idempotency key, in a command that the runtime hands on. Publishers know no such field: their command's id is
 /// their key.
@@ -121,6 +121,7 @@ pub fn schema(kind: &str) -> Option<Value> {
         "StartRun" => own::<fields::StartRun>(),
         "CancelRun" => own::<fields::CancelRun>(),
         "ContinueRun" => own::<fields::ContinueRun>(),
+        "RequeueRun" => own::<fields::RequeueRun>(),
         "CreateSession" => own::<fields::CreateSession>(),
         "UpdateSession" => own::<fields::UpdateSession>(),
         "DeleteSession" => own::<fields::DeleteSession>(),

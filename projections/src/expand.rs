@@ -8,7 +8,11 @@ use reenact_events::{BlobError, BlobRef, Blobs, Text};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::fold::tools::{ARGUMENTS, ARGUMENTS_REF, parse_arguments};
+use crate::fold::{
+    json::parse,
+    output::{CONTENT, CONTENT_REF, JSON_CONTENT},
+    tools::{ARGUMENTS, ARGUMENTS_REF, parse_arguments},
+};
 
 /// Replaces the references that stand in a `run_data` where a text may stand. A caller's own JSON is never
 /// touched, whatever it looks like.
@@ -20,7 +24,7 @@ pub async fn expand(run_data: &mut Value, blobs: &dyn Blobs) -> Result<(), BlobE
     if let Some(Value::Object(input)) = run.get_mut("input") {
         text_at(input, "input_content", blobs).await?;
     }
-    text_at(run, "content", blobs).await?;
+    content_at(run, blobs).await?;
     text_at(run, "reasoning_content", blobs).await?;
     for message in objects(run, "messages") {
         text_at(message, "content", blobs).await?;
@@ -52,6 +56,19 @@ pub async fn expand_approval(data: &mut Value, blobs: &dyn Blobs) -> Result<(), 
     if let Some(Value::Object(said)) = data.get_mut("resolution_data") {
         text_at(said, "arguments", blobs).await?;
         text_at(said, "result", blobs).await?;
+    }
+    Ok(())
+}
+
+/// An answer in JSON is never looked at: it may look like a reference.
+async fn content_at(run: &mut Map<String, Value>, blobs: &dyn Blobs) -> Result<(), BlobError> {
+    if run.get("content_type").is_none_or(|kind| kind != JSON_CONTENT) {
+        return text_at(run, CONTENT, blobs).await;
+    }
+    let Some(reference) = run.get(CONTENT_REF) else { return Ok(()) };
+    if let Some(text) = load(reference, blobs).await? {
+        run.remove(CONTENT_REF);
+        run.insert(CONTENT.to_owned(), parse(&text).unwrap_or(Value::String(text)));
     }
     Ok(())
 }

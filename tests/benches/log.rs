@@ -64,7 +64,7 @@ fn event(seq: u64) -> NewEvent {
     };
     let run_id = RunId::trusted(&ids::derived("run", &[&(seq / 20).to_string()]).to_string());
     let step = u32::try_from(seq % 20).expect("is small");
-    let step = StepCompleted { run_id, step, attempt: 1, result, duration_ms: 900 };
+    let step = StepCompleted { run_id, step, attempt: 1, result, duration_ms: 900, unfit: None, session_state: None };
     let key = StreamKey::session(&SessionId::trusted("8e4b5f0a-6a59-4bd6-9d0e-3f6f3a1f2b11"));
     let owner = Some(UserId::trusted("u-1"));
     NewEvent::new(key, seq, Timestamp(1_700_000_000_000), None, owner, &step.into()).expect("encodes")

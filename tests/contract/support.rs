@@ -56,6 +56,8 @@ impl Writer {
             metadata: None,
             stream: true,
             background: false,
+            output_schema: None,
+            session_state: None,
         };
         let seq = self.next(&StreamKey::session(&session_id));
         let (cause, owner) = (Some(CommandId::trusted("c ö")), Some(UserId::trusted("Zoë 🙂")));

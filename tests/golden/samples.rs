@@ -1,19 +1,22 @@
 //! Payloads as this version writes them, and some as other writers might. Each becomes a golden file once; to
 //! change one here has no effect, so a changed type gets a new sample with a new name.
 
+mod agents;
+
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
     Timestamp, UserId,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec, WhenBusy},
+    agent::{Effect, Guarded},
     command::KeyUse,
     event::{
-        AskedModel, CancellationStage, ComponentRegistered, Failure, KeyUsed, Loss, LossOf, LostRun, PartitionClaimed,
-        Resolution, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued,
+        AskedModel, Blocked, CancellationStage, Failure, KeyUsed, Loss, LossOf, LostRun, PartitionClaimed, Resolution,
+        RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunRequeued,
         RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepAnswered, StepCall, StepCompleted, StepExpired,
         StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
     },
-    hold::{HoldSpec, InputField, Needs, OnExpiry, Verdict},
+    hold::{InputField, Needs, OnExpiry, Verdict},
     ids,
+    session_state::{StateChanges, values_of},
 };
 
 /// A payload.
@@ -25,7 +28,8 @@ pub(crate) struct Sample {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Sample> {
-    let written = [entities(), runs(), steps(), outcomes(), decisions(), holds()].into_iter().flatten();
+    let written =
+        [entities(), agents::registered(), runs(), steps(), outcomes(), decisions(), holds()].into_iter().flatten();
     written
         .map(|(name, event)| Sample {
             kind: event.type_name().to_owned(),
@@ -74,81 +78,11 @@ fn json(text: &str) -> Option<RawJson> {
     Some(RawJson::parse(text).expect("is JSON"))
 }
 
-fn agent() -> AgentSpec {
-    let tool = |name: &str, effect, kind| ToolSpec {
-        name: name.to_owned(),
-        description: "Does it.".to_owned(),
-        parameters: RawJson::parse(r#"{"type":"object","properties":{"n":{"type":"number","maximum":1e3}}}"#)
-            .expect("is JSON"),
-        effect,
-        timeout_s: 30,
-        kind,
-        hold: None,
-    };
-    let headers = vec![("authorization".to_owned(), "env:TOKEN".to_owned())];
-    let http = ToolKind::Http { method: "POST".to_owned(), url: "http://127.0.0.1:9/do".to_owned(), headers };
-    AgentSpec {
-        id: AgentId::trusted("travel"),
-        name: "Travel".to_owned(),
-        description: Some("Plans trips.".to_owned()),
-        instructions: Some("Be brief.\nBe kind.".to_owned()),
-        model: ModelSpec {
-            provider: "openai".to_owned(),
-            id: "gpt-x".to_owned(),
-            base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
-            api_key_env: Some("OPENAI_API_KEY".to_owned()),
-            api_key_file: None,
-            temperature_milli: Some(700),
-            max_tokens: Some(1024),
-            timeout_s: 60,
-            retries: 2,
-        },
-        fallbacks: Vec::new(),
-        tools: vec![
-            tool("calculator", Effect::ReadOnly, ToolKind::Builtin),
-            tool("book", Effect::Idempotent, http.clone()),
-            tool("pay", Effect::Reconcile, http.clone()),
-            tool("post", Effect::AtMostOnce, http),
-        ],
-        history_runs: 3,
-        limits: Limits { tool_calls: 20, turns: 10, timeout_s: 600 },
-        queue: QueueSpec::default(),
-    }
-}
-
-fn bare_agent() -> AgentSpec {
-    let model =
-        ModelSpec { base_url: None, api_key_env: None, temperature_milli: None, max_tokens: None, ..agent().model };
-    AgentSpec { description: None, instructions: None, model, tools: Vec::new(), ..agent() }
-}
-
-fn queued_agent() -> AgentSpec {
-    AgentSpec { queue: QueueSpec { priority: 80, paused_holds_session: true, ..QueueSpec::default() }, ..bare_agent() }
-}
-
-fn rejecting_agent() -> AgentSpec {
-    AgentSpec { queue: QueueSpec { when_busy: WhenBusy::Reject, ..QueueSpec::default() }, ..bare_agent() }
-}
-
-fn with_fallbacks() -> AgentSpec {
-    let second = ModelSpec { provider: "gemini".to_owned(), retries: 0, ..agent().model };
-    AgentSpec { fallbacks: vec![second, bare_agent().model], ..agent() }
-}
-
-fn holding_agent() -> AgentSpec {
-    let hold = |needs, expires_in_s, on_expiry| Some(HoldSpec { needs, expires_in_s, on_expiry });
-    let field = InputField { name: "n".into(), field_type: "float".into(), description: None };
-    let mut tools = agent().tools;
-    tools[1].hold = hold(Needs::Input { fields: vec![field] }, Some(3600), OnExpiry::Reject);
-    tools[2].hold = hold(Needs::Confirmation, Some(60), OnExpiry::Cancel);
-    tools[3].hold = hold(Needs::Execution, None, OnExpiry::Reject);
-    tools[3].kind = ToolKind::External;
-    AgentSpec { tools, ..agent() }
-}
-
-fn with_key_file() -> AgentSpec {
-    let file = Some("/run/secrets/key".to_owned());
-    AgentSpec { model: ModelSpec { api_key_file: file, ..bare_agent().model }, ..bare_agent() }
+fn changes() -> Option<Box<StateChanges>> {
+    let values = |text| values_of(&RawJson::parse(text).expect("is JSON"));
+    let delete = ["old".to_owned()].into();
+    let (set, default) = (values(r#"{"n":1.50,"list":[1,"x"]}"#), values(r#"{"city":"Rome"}"#));
+    Some(Box::new(StateChanges { set, delete, default }))
 }
 
 fn entities() -> Vec<Named> {
@@ -180,7 +114,6 @@ fn entities() -> Vec<Named> {
         accepts: vec![Loss { runs: vec![run], ..lost(LossOf::Events, 9) }],
         ..claimed.clone()
     };
-    let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
     let created = SessionCreated {
         session_id: session(),
         user_id: user(),
@@ -206,13 +139,6 @@ fn entities() -> Vec<Named> {
         ("serving", serving.into()),
         ("accepting", accepting.into()),
         ("naming", naming.into()),
-        ("full", registered(agent()).into()),
-        ("least", registered(bare_agent()).into()),
-        ("queue", registered(queued_agent()).into()),
-        ("rejecting", registered(rejecting_agent()).into()),
-        ("fallbacks", registered(with_fallbacks()).into()),
-        ("key_file", registered(with_key_file()).into()),
-        ("holds", registered(holding_agent()).into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),
@@ -228,12 +154,14 @@ fn runs() -> Vec<Named> {
         user_id: user(),
         run_index: 41,
         agent_id: AgentId::trusted("travel"),
-        agent_version: agent().version(),
+        agent_version: agents::agent().version(),
         input: "Where to?\n\u{0}\"".into(),
         media: media(),
         metadata: json(r#"{"source":"mail"}"#),
         stream: true,
         background: true,
+        output_schema: None,
+        session_state: None,
     };
     let least = RunQueued {
         user_id: None,
@@ -245,20 +173,27 @@ fn runs() -> Vec<Named> {
         background: false,
         ..full.clone()
     };
+    let with_schema = RunQueued { output_schema: json(r#"{"type":"object"}"#), ..least.clone() };
     let failure = Failure { kind: "rate_limited".into(), message: "Wait.".into(), status: Some(429) };
     let unnamed = Failure { status: None, ..failure.clone() };
     vec![
         ("full", full.into()),
+        ("with_schema", with_schema.into()),
+        ("with_state", RunQueued { session_state: changes(), ..least.clone() }.into()),
         ("least", least.into()),
         ("started", RunStarted { run_id: run() }.into()),
         ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),
         ("continued", RunContinued { run_id: run() }.into()),
+        ("full", RunRequeued { run_id: run(), by: user() }.into()),
+        ("least", RunRequeued { run_id: run(), by: None }.into()),
         ("full", RunCancelRequested { run_id: run(), reason: Some("changed my mind".into()) }.into()),
         ("least", RunCancelRequested { run_id: run(), reason: None }.into()),
-        ("inline", RunCompleted { run_id: run(), content: "To Rome.".into() }.into()),
-        ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()) }.into()),
-        ("full", RunFailed { run_id: run(), error: failure }.into()),
-        ("least", RunFailed { run_id: run(), error: unnamed }.into()),
+        ("inline", RunCompleted { run_id: run(), content: "To Rome.".into(), json: false }.into()),
+        ("json", RunCompleted { run_id: run(), content: r#"{"city":"Rome"}"#.into(), json: true }.into()),
+        ("blob", RunCompleted { run_id: run(), content: Text::Blob(blob()), json: false }.into()),
+        ("blocked", RunFailed { error_id: Some("pii_detected".into()), run_id: run(), error: unnamed.clone() }.into()),
+        ("full", RunFailed { run_id: run(), error: failure, error_id: None }.into()),
+        ("least", RunFailed { run_id: run(), error: unnamed, error_id: None }.into()),
         ("pending", cancelled(CancellationStage::Pending, None)),
         ("executing", cancelled(CancellationStage::Executing, Some("To R".into()))),
         ("paused", cancelled(CancellationStage::Paused, None)),
@@ -288,6 +223,7 @@ fn steps() -> Vec<Named> {
         effect,
     };
     vec![
+        ("guardrail", requested(0, 1, StepCall::Guardrail { name: "words".into(), on: Guarded::Input })),
         ("model", requested(0, 1, StepCall::Model { turn: 0 })),
         ("model_first", asked(0, 0)),
         ("model_fallback", asked(2, 1)),
@@ -299,8 +235,19 @@ fn steps() -> Vec<Named> {
 }
 
 fn outcomes() -> Vec<Named> {
-    let completed =
-        |result| -> Event { StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812 }.into() };
+    let completed = |result| -> Event {
+        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None, session_state: None }
+            .into()
+    };
+    let unfit = |result| StepCompleted {
+        run_id: run(),
+        step: 4,
+        attempt: 1,
+        result,
+        duration_ms: 812,
+        unfit: Some("it is empty".into()),
+        session_state: None,
+    };
     let call = |refusal: Option<&str>| ToolCallRequest {
         id: "call_1".into(),
         name: "book".into(),
@@ -331,6 +278,8 @@ fn outcomes() -> Vec<Named> {
         first_token_ms: None,
     };
     let tool = |content, error, media| StepResult::Tool { content, error, media };
+    let noted = tool("Noted.".into(), false, Vec::new());
+    let tool_state = StepCompleted { unfit: None, session_state: changes(), ..unfit(noted) };
     let error = Failure { kind: "timeout".into(), message: "It took too long.".into(), status: None };
     let failed = StepFailed {
         run_id: run(),
@@ -343,7 +292,9 @@ fn outcomes() -> Vec<Named> {
     let last = StepFailed { retry_at: None, usage: None, ..failed.clone() };
     vec![
         ("model_full", completed(model)),
-        ("model_silent", completed(silent)),
+        ("model_silent", completed(silent.clone())),
+        ("model_unfit", unfit(silent).into()),
+        ("tool_state", tool_state.into()),
         ("tool", completed(tool("Booked.".into(), false, Vec::new()))),
         ("tool_error", completed(tool("No such city.".into(), true, Vec::new()))),
         ("tool_media", completed(tool(Text::Blob(blob()), false, media()))),
@@ -354,6 +305,12 @@ fn outcomes() -> Vec<Named> {
 
 fn decisions() -> Vec<Named> {
     let doubt = StepInDoubt { run_id: run(), step: 3, attempt: 1, reason: "the process ended in between".into() };
+    let guarded = |blocked| -> Event {
+        let result = StepResult::Guardrail { blocked };
+        StepCompleted { run_id: run(), step: 4, attempt: 2, result, duration_ms: 812, unfit: None, session_state: None }
+            .into()
+    };
+    let blocked = Blocked { reason: "A card number.".into(), trigger: "pii_detected".into() };
     let noted = StepResolved {
         run_id: run(),
         step: 3,
@@ -364,6 +321,8 @@ fn decisions() -> Vec<Named> {
     let resolved =
         |resolution, by| -> Event { StepResolved { run_id: run(), step: 3, resolution, by, note: None }.into() };
     vec![
+        ("guardrail_passes", guarded(None)),
+        ("guardrail_blocks", guarded(Some(blocked))),
         ("in_doubt", doubt.into()),
         ("retry", resolved(Resolution::Retry, user())),
         ("completed", resolved(Resolution::Completed { value: "done".into() }, None)),

@@ -76,7 +76,7 @@ fn bad_forms(product: &Product) -> Vec<(u16, &'static str, RequestBuilder)> {
         (422, "metadata that is a list", with("metadata", "[1]")),
         (422, "metadata that is no JSON", with("metadata", "{")),
         (422, "a state that is a text", with("session_state", "\"x\"")),
-        (422, "a field of a later version", with("output_schema", "{}")),
+        (422, "a field of a later version", with("dependencies", "{}")),
         (422, "images that are no list", with("images", "{}")),
         (422, "an image without bytes", with("images", "[{\"url\":\"http://127.0.0.1/x\"}]")),
         (422, "an image that is no base64", with("images", "[{\"content\":\"%\"}]")),

@@ -56,6 +56,7 @@ async fn a_command_that_is_refused_says_why_with_a_stable_word() {
         (json!({"type": "CancelRun", "id": "2", "run_id": "nowhere"}), "run_not_found"),
         (json!({"type": "CancelRun", "id": "3", "run_id": "nowhere", "session_id": "s"}), "run_not_found"),
         (json!({"type": "ContinueRun", "id": "4", "run_id": "nowhere", "requirements": nowhere}), "run_not_found"),
+        (json!({"type": "RequeueRun", "id": "9", "run_id": "nowhere"}), "run_not_found"),
         (json!({"type": "UpdateSession", "id": "5", "session_id": "nowhere", "name": "n"}), "session_not_found"),
         (json!({"type": "DeleteSession", "id": "6", "session_id": "nowhere"}), "session_not_found"),
     ] {
@@ -93,6 +94,31 @@ async fn a_run_is_cancelled_by_its_id_alone_wherever_the_command_lands() {
         let again = publisher.ask(command);
         assert_eq!((outcome(&again), &again["status"]), (DUPLICATE, &json!("CANCELLED")), "{again}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_is_queued_again_by_its_id_alone_once_wherever_the_command_lands() {
+    let deployment = Deployment::start(2).await;
+    let mut publisher = deployment.publisher();
+    for (key, session) in ["a", "b"].iter().zip(["v", "u"]) {
+        let started = publisher.ask(start_run(&format!("start {session}"), session, "sleep 600"));
+        let run = started["run_id"].as_str().expect("a start names its run");
+        let cancel = |id: &str| json!({"type": "CancelRun", "id": format!("{id} {run}"), "run_id": run});
+        assert_eq!(outcome(&publisher.ask(cancel("first"))), ACCEPTED);
+        let requeue = json!({"type": "RequeueRun", "id": format!("again {run}"), "run_id": run,
+            "reply_to": {"correlation_id": run}});
+        publisher.put(&Record::of(requeue.to_string()).key(key.as_bytes()));
+        let answer = publisher.answer_to(run);
+        assert_eq!((outcome(&answer), &answer["status"]), (ACCEPTED, &json!("PENDING")), "{answer}");
+        assert_eq!(outcome(&publisher.ask(requeue)), DUPLICATE);
+        let cancelled = publisher.ask(cancel("second"));
+        assert_eq!((outcome(&cancelled), &cancelled["run_id"]), (ACCEPTED, &started["run_id"]), "{cancelled}");
+        assert_eq!(deployment.settled(&cancelled).await["status"], "CANCELLED");
+    }
+    let done = publisher.ask(start_run("done", "t", "hello"));
+    assert_eq!(deployment.settled(&done).await["status"], "COMPLETED");
+    let refused = publisher.ask(json!({"type": "RequeueRun", "id": "too late", "run_id": done["run_id"]}));
+    assert_eq!(outcome(&refused), ("rejected", "not_requeued"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

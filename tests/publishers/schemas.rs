@@ -19,11 +19,12 @@ fn samples() -> Vec<Value> {
     vec![
         json!({"type": "StartRun", "id": "1", "session_id": "s", "user_id": "u", "agent_id": "demo", "message": "m",
             "reply_to": {"topic": "reenact.replies", "correlation_id": "c"}, "metadata": {"a": 1},
-            "session_state": {}, "stream": false, "background": true,
+            "session_state": {}, "output_schema": {"type": "object"}, "stream": false, "background": true,
             "media": [{"kind": "image", "blob": blob, "mime": "image/png", "name": "a.png"}]}),
         json!({"type": "StartRun", "id": "1", "session_id": "s", "agent_id": "demo", "message": blob}),
         json!({"type": "CancelRun", "id": "1", "run_id": "r"}),
         json!({"type": "CancelRun", "id": "1", "run_id": "r", "session_id": "s", "reason": "why"}),
+        json!({"type": "RequeueRun", "id": "1", "run_id": "r", "session_id": "s"}),
         json!({"type": "ContinueRun", "id": "1", "run_id": "r", "requirements": [
             {"tool_call_id": "a", "confirmed": true}, {"tool_call_id": "b", "result": "done"},
             {"tool_call_id": "c", "fail": true}]}),

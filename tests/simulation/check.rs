@@ -92,6 +92,9 @@ pub(crate) fn open_runs(log: &MemoryLog) -> BTreeSet<RunId> {
                 RunEvent::Queued(queued) => {
                     open.insert(queued.run_id);
                 }
+                RunEvent::Requeued(requeued) => {
+                    open.insert(requeued.run_id);
+                }
                 event if event.is_end() => {
                     open.remove(event.run_id());
                 }

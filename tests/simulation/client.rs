@@ -13,7 +13,7 @@ use reenact_actors::{
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
-    Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RunId, SessionId, Text, UserId,
+    Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RawJson, RunId, SessionId, Text, UserId,
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
 };
@@ -85,9 +85,10 @@ impl Client {
             input: Text::inline("go"),
             media: Vec::new(),
             metadata: None,
-            session_state: None,
+            session_state: self.dice.hits(200).then(|| RawJson::parse(r#"{"key 1": "asked"}"#).expect("is JSON")),
             stream: false,
             background: true,
+            output_schema: self.dice.hits(200).then(|| RawJson::parse("{}").expect("is JSON")),
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
         Command::new(id, user, CommandBody::StartRun(Box::new(start)))
@@ -100,8 +101,9 @@ impl Client {
             match self.dice.below(20) {
                 0 => self.cancel_something(node, number).await,
                 1 => self.delete_something(node, number).await,
+                5 => self.requeue_something(node, number).await,
                 2..=4 => self.publish(number).await,
-                5 => self.decide_what_waits(node, 1_000 + number).await,
+                6 => self.decide_what_waits(node, 1_000 + number).await,
                 _ => self.start_a_run(node, number).await,
             }
         }
@@ -153,6 +155,26 @@ impl Client {
         match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::RunNotFound)) => {}
             Err(other) => panic!("a cancel was answered with: {other}"),
+        }
+    }
+
+    async fn requeue_something(&self, node: &NodeHandle, number: u64) {
+        let known: Vec<_> = self.promises.accepted.lock().expect("promises").clone().into_iter().collect();
+        if known.is_empty() {
+            return;
+        }
+        let (run_id, session_id) = known[usize::try_from(self.dice.below(known.len() as u64)).expect("small")].clone();
+        let by = Some(owner(&session_id).unwrap_or_else(|| UserId::trusted("person")));
+        let body = CommandBody::RequeueRun { session_id: Some(session_id), run_id, asked: 0 };
+        let id = CommandId::trusted(&format!("requeue{}-{number}", self.life));
+        match node.submit(Command::new(id, by, body)).await {
+            Ok(_)
+            | Err(
+                SubmitError::Unavailable { .. }
+                | SubmitError::QueueFull { .. }
+                | SubmitError::Refused(Refusal::RunNotFound | Refusal::NotRequeued(_)),
+            ) => {}
+            Err(other) => panic!("a run that was to be queued again was answered with: {other}"),
         }
     }
 

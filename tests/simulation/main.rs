@@ -114,9 +114,13 @@ fn a_seed_replays_exactly() {
         let [first, second] = [0, 1].map(|_| World::from_seed(seed).run().expect("clean").digest);
         assert_eq!(first, second, "seed {seed} gave two different logs");
     }
-    // Not every world of several nodes does yet: around a hand-over something still picks an order at random.
-    for seed in [8, 12] {
-        let [first, second] = [0, 1].map(|_| cluster::run(seed).expect("clean").digest);
-        assert_eq!(first, second, "seed {seed} gave two different logs with several nodes");
+    // In these, partitions end with sessions at work, and whoever waits for those asks again: in which order they end
+    // was once a matter of chance.
+    for seed in [4, 8, 12, 100] {
+        let first = cluster::run(seed).expect("clean").digest;
+        for _ in 0..3 {
+            let again = cluster::run(seed).expect("clean").digest;
+            assert_eq!(first, again, "seed {seed} gave two different logs with several nodes");
+        }
     }
 }

@@ -91,7 +91,7 @@ impl Client {
 
 /// What waits for somebody, as the log has it.
 fn waits(log: &MemoryLog) -> BTreeMap<(RunId, u32), Wait> {
-    let (mut waits, mut calls) = (BTreeMap::new(), BTreeMap::new());
+    let (mut waits, mut calls, mut shelved) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for recorded in (0..log.partitions()).flat_map(|partition| log.recorded(PartitionId(partition))) {
         let Some(session) = recorded.event.key.as_session() else { continue };
         let wait = |call_id: &Arc<str>, needs| Wait { session: session.clone(), call_id: call_id.clone(), needs };
@@ -114,7 +114,13 @@ fn waits(log: &MemoryLog) -> BTreeMap<(RunId, u32), Wait> {
             Event::Run(RunEvent::StepResolved(resolved)) => drop(waits.remove(&(resolved.run_id, resolved.step))),
             Event::Run(RunEvent::StepAnswered(answered)) => drop(waits.remove(&(answered.run_id, answered.step))),
             Event::Run(RunEvent::StepExpired(expired)) => drop(waits.remove(&(expired.run_id, expired.step))),
-            Event::Run(event) if event.is_end() => waits.retain(|(run, _), _| run != event.run_id()),
+            // A run that is queued again waits with what it waited with.
+            Event::Run(RunEvent::Requeued(requeued)) => {
+                waits.extend(shelved.extract_if(.., |(run, _), _| *run == requeued.run_id));
+            }
+            Event::Run(event) if event.is_end() => {
+                shelved.extend(waits.extract_if(.., |(run, _), _| run == event.run_id()));
+            }
             Event::Session(SessionEvent::Deleted(_)) => waits.retain(|_, wait| wait.session != session),
             _ => {}
         }

@@ -26,6 +26,7 @@ fn start(session_id: SessionId, agent: &str, input: String) -> CommandBody {
         session_state: None,
         stream: false,
         background: true,
+        output_schema: None,
     }))
 }
 

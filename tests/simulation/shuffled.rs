@@ -9,9 +9,10 @@ use reenact_events::{
     BatchId, ChainHash, Event, NewEvent, Offset, PartitionId, RawJson, Recorded, RunEvent, RunId, SessionId, StreamKey,
     Term, Text, Timestamp,
     command::Decision,
-    event::{Failure, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
+    event::{Blocked, Failure, RunQueued, RunStatus, StepCall, StepResult, ToolCallRequest},
     hold::Verdict,
     invariants::Watch,
+    session_state::SessionValues,
 };
 
 use crate::{faults::Dice, steps};
@@ -41,6 +42,8 @@ pub(crate) fn run(seed: u64) -> Result<(), String> {
         metadata: None,
         stream: false,
         background: true,
+        output_schema: None,
+        session_state: None,
     };
     let context = Context { now: Timestamp(0), agent };
     let run = reenact_actors::run::evolve::created(&queued, context.now);
@@ -112,7 +115,8 @@ impl Shuffle {
             3 => RunCommand::Begin,
             4 => self.resolve(step),
             5 => RunCommand::Reconciled { step, attempt, answer: self.answer() },
-            7 => RunCommand::Expire,
+            7 => RunCommand::Requeue { by: None },
+            8 => RunCommand::Expire,
             6 if self.dice.hits(50) => RunCommand::Cancel { reason: None, partial: None },
             _ => self.outcome(step, attempt, model),
         }
@@ -148,13 +152,25 @@ impl Shuffle {
         match self.dice.below(3) {
             0 => ReconcileAnswer::DidNotHappen,
             1 => ReconcileAnswer::Unknown("silence".into()),
-            _ => ReconcileAnswer::Happened(tool_result()),
+            _ => ReconcileAnswer::Happened(tool_result(), None),
         }
     }
 
     fn outcome(&self, step: u32, attempt: u32, model: bool) -> RunCommand {
+        if matches!(self.run.step(step).map(|step| &step.call), Some(StepCall::Guardrail { .. })) {
+            let blocked = self.dice.hits(50).then(|| Blocked { reason: "no".into(), trigger: "off_topic".into() });
+            let silence = Failure { kind: "simulated".into(), message: "silence".into(), status: None };
+            let outcome = if self.dice.hits(200) { Err(silence) } else { Ok(blocked) };
+            return RunCommand::Guarded { step, attempt, outcome, duration_ms: 1 };
+        }
         if !model {
-            return RunCommand::ToolReturned { step, attempt, result: tool_result(), duration_ms: 1 };
+            return RunCommand::ToolReturned {
+                step,
+                attempt,
+                result: tool_result(),
+                session_state: None,
+                duration_ms: 1,
+            };
         }
         let outcome = if self.dice.hits(200) {
             let failure =
@@ -163,7 +179,14 @@ impl Shuffle {
         } else {
             Ok(self.turn())
         };
-        RunCommand::ModelReturned { step, attempt, outcome, trim: self.trim(), duration_ms: 1 }
+        RunCommand::ModelReturned {
+            step,
+            attempt,
+            outcome,
+            unfit: self.dice.hits(300).then(|| "it does not fit".into()),
+            trim: self.trim(),
+            duration_ms: 1,
+        }
     }
 
     /// What the effect says can be left out; decisions do not take its word for it.
@@ -200,6 +223,9 @@ impl Shuffle {
             if self.run.progress.status.is_end() {
                 return self.every_call_has_one_result();
             }
+            if self.run.progress.status == RunStatus::Pending {
+                self.command(RunCommand::Begin)?;
+            }
             let open: Vec<_> = self.run.open_steps().map(|(at, step)| (at, step.clone())).collect();
             for (at, step) in open {
                 let model = matches!(step.call, StepCall::Model { .. });
@@ -222,7 +248,13 @@ impl Shuffle {
     /// What the next run of the session would be shown is well formed.
     fn every_call_has_one_result(&self) -> Result<(), String> {
         if self.run.progress.status == RunStatus::Completed {
-            steps::assert_well_formed(&reenact_actors::run::history::messages(&self.context.agent, &[], &self.run, 2));
+            steps::assert_well_formed(&reenact_actors::run::history::messages(
+                &self.context.agent,
+                &SessionValues::new(),
+                &[],
+                &self.run,
+                2,
+            ));
         }
         Ok(())
     }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_actors::step::{
-    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+    ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+    ToolCall, ToolReply,
 };
 use reenact_events::{
     AgentId, RawJson,
-    agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
-    event::{Failure, Usage},
+    agent::{AgentSpec, Effect, Guarded, GuardrailSpec, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
+    event::{Blocked, Failure, Usage},
     hold::{HoldSpec, InputField, Needs, OnExpiry},
+    session_state::StateChanges,
 };
 
 use crate::{faults::Dice, ledger::Ledger};
@@ -60,6 +62,10 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         history_runs: 2,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: vec![guardrail("first", Guarded::Input), guardrail("last", Guarded::Output)],
     })
 }
 
@@ -143,6 +149,24 @@ pub(crate) fn assert_well_formed(messages: &[ChatMessage]) {
     assert!(owed.is_empty(), "calls without a result: {owed:?}");
 }
 
+fn guardrail(name: &str, on: Guarded) -> GuardrailSpec {
+    let (name, url) = (name.to_owned(), String::new());
+    GuardrailSpec { name, on, url, headers: Vec::new(), timeout_s: 10, retries: 1 }
+}
+
+impl SimulatedSteps {
+    /// Few keys, so that the runs of a session meet at them.
+    fn changes(&self, call: &ToolCall) -> Option<StateChanges> {
+        let key = || format!("key {}", self.dice.below(4));
+        let value = RawJson::of(&call.context.token.to_string()).expect("json");
+        match self.dice.below(4) {
+            0 => Some(StateChanges { set: [(key(), value)].into(), ..StateChanges::default() }),
+            1 => Some(StateChanges { delete: [key()].into(), ..StateChanges::default() }),
+            _ => None,
+        }
+    }
+}
+
 impl Steps for SimulatedSteps {
     fn call_model<'a>(
         &'a self,
@@ -177,12 +201,34 @@ impl Steps for SimulatedSteps {
         if RawJson::parse(arguments).is_ok() { Ok(arguments.into()) } else { Err("not an object".to_owned()) }
     }
 
+    fn check_schema(&self, _: &RawJson) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// No answer of this model is JSON, but then none fits when it is empty.
+    fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
+        if answer.is_empty() || self.dice.hits(200) { Err("it does not fit".to_owned()) } else { Ok(answer.to_owned()) }
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async move {
+            self.ledger.called(call.context.token, call.context.attempt, None);
+            assert_eq!(call.output.is_some(), call.guardrail.on == Guarded::Output);
+            self.work().await;
+            if self.dice.hits(100) {
+                return Err(Failure { kind: "simulated".into(), message: "silence".into(), status: None });
+            }
+            let blocked = || Blocked { reason: "simulated".into(), trigger: "off_topic".into() };
+            Ok(self.dice.hits(30).then(blocked))
+        })
+    }
+
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
             self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
             self.work().await;
             let text = if self.dice.hits(200) { String::new() } else { format!("did {}", call.tool.name) };
-            ToolReply { text, error: self.dice.hits(100), media: Vec::new() }
+            ToolReply { text, error: self.dice.hits(100), media: Vec::new(), session_state: self.changes(&call) }
         })
     }
 
@@ -193,7 +239,12 @@ impl Steps for SimulatedSteps {
                 return Reconciled::Unknown("simulated silence".into());
             }
             if self.ledger.happened(call.context.token) {
-                Reconciled::Happened(ToolReply { text: "it happened".to_owned(), error: false, media: Vec::new() })
+                Reconciled::Happened(ToolReply {
+                    text: "it happened".to_owned(),
+                    error: false,
+                    media: Vec::new(),
+                    session_state: None,
+                })
             } else {
                 Reconciled::DidNotHappen
             }

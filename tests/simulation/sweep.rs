@@ -18,14 +18,16 @@ use reenact_actors::{
     NodeHandle, Settings, Tools,
     api::{Refusal, SubmitError},
     step::{
-        ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+        ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+        ToolCall, ToolReply,
     },
 };
 use reenact_events::{
-    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, Recorded, RunEvent,
-    RunId, SessionId, Text,
+    Batch, Clock, Command, CommandBody, CommandId, Event, LogId, MemoryLog, NodeId, PartitionId, RawJson, Recorded,
+    RunEvent, RunId, SessionId, Text,
     agent::{Effect, ToolSpec},
     command::{AgentRef, Decision, StartRun},
+    event::{Blocked, Failure},
     hold::Verdict,
     memory_log::{Fault, Faults},
 };
@@ -117,12 +119,24 @@ impl Steps for ScriptedSteps {
         Ok(arguments.into())
     }
 
+    fn check_schema(&self, _: &RawJson) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
+        Ok(answer.to_owned())
+    }
+
+    fn ask_guardrail<'a>(&'a self, _: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
             self.boundaries.pass().await;
             self.ledger.called(call.context.token, call.context.attempt, Some(call.tool.effect));
             self.boundaries.pass().await;
-            ToolReply { text: "done".to_owned(), error: false, media: Vec::new() }
+            ToolReply { text: "done".to_owned(), error: false, media: Vec::new(), session_state: None }
         })
     }
 
@@ -157,6 +171,7 @@ impl Scene {
             session_state: None,
             stream: false,
             background: true,
+            output_schema: None,
         };
         Command::new(CommandId::trusted("the-run"), None, CommandBody::StartRun(Box::new(start)))
     }
@@ -302,6 +317,18 @@ impl Steps for Panics {
 
     fn check_arguments(&self, tool: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {
         self.steps.check_arguments(tool, arguments)
+    }
+
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String> {
+        self.steps.check_schema(schema)
+    }
+
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
+        self.steps.check_output(schema, answer)
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        self.steps.ask_guardrail(call)
     }
 
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {

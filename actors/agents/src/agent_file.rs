@@ -5,6 +5,7 @@
 //! mistake.
 
 mod agent;
+mod guardrails;
 mod hold;
 mod model;
 mod problems;
@@ -27,7 +28,7 @@ use reenact_events::{
 
 pub use self::problems::AgentFileError;
 use self::problems::Problems;
-use crate::{environment::Environment, tool::builtin::BUILTINS};
+use crate::{environment::Environment, tool::builtin::builtin};
 
 /// Reads every `*.toml` file of a folder, in the order of their names.
 ///
@@ -81,6 +82,9 @@ fn agent_files(dir: &Path) -> Result<Vec<PathBuf>, AgentFileError> {
     Ok(paths)
 }
 
+/// The tools of the demo agent.
+const DEMO_TOOLS: [&str; 3] = ["calculator", "current_time", "sleep"];
+
 /// The agent that is served when there are no files: `demo`, on the built-in model, with the built-in tools.
 #[must_use]
 pub fn demo_agent() -> AgentSpec {
@@ -101,10 +105,14 @@ pub fn demo_agent() -> AgentSpec {
             retries: model::RETRIES,
         },
         fallbacks: Vec::new(),
-        tools: BUILTINS.iter().filter_map(|builtin| tools::of_builtin(builtin).ok()).collect(),
+        tools: DEMO_TOOLS.iter().filter_map(|name| tools::of_builtin(builtin(name)?).ok()).collect(),
         history_runs: agent::HISTORY_RUNS,
         limits: Limits { tool_calls: agent::TOOL_CALLS, turns: agent::TURNS, timeout_s: agent::TIMEOUT_S },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
 };
 
 use jsonschema::Validator;
-use reenact_events::agent::ToolSpec;
+use reenact_events::{RawJson, agent::ToolSpec};
 use serde_json::Value;
 
 use crate::{
@@ -53,18 +53,33 @@ impl Schemas {
         if !value.is_object() {
             return Err(refuse("they are not a JSON object"));
         }
-        let schema = self.compiled(tool).map_err(|reason| refuse(&reason))?;
-        let problems = problems(&schema, &value);
+        let problems = self.problems(&tool.parameters, &value).map_err(|reason| refuse(&reason))?;
         if problems.is_empty() { Ok(mended.into()) } else { Err(refuse(&problems)) }
     }
 
-    fn compiled(&self, tool: &ToolSpec) -> Result<Arc<Validator>, String> {
-        let text = tool.parameters.as_str();
+    /// The first few places where a value does not fit a schema; empty when it does.
+    ///
+    /// # Errors
+    /// When the schema cannot be used.
+    pub(crate) fn problems(&self, schema: &RawJson, value: &Value) -> Result<String, String> {
+        Ok(problems(&*self.compiled(schema)?, value))
+    }
+
+    /// Whether a schema can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn check_schema(&self, schema: &RawJson) -> Result<(), String> {
+        self.compiled(schema).map(drop)
+    }
+
+    fn compiled(&self, schema: &RawJson) -> Result<Arc<Validator>, String> {
+        let text = schema.as_str();
         let mut schemas = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(schema) = schemas.get(text) {
             return Ok(schema.clone());
         }
-        let schema = compile(&tool.parameters.value())?;
+        let schema = compile(&schema.value())?;
         if schemas.len() >= SCHEMAS_MAX {
             schemas.clear();
         }
@@ -80,7 +95,7 @@ impl Schemas {
 /// When it is no valid JSON Schema, or refers to a document elsewhere.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::validator_for(schema).map_err(|error| {
-        format!("the tool's schema is invalid{}: {}", place(&error.instance_path().to_string()), error.masked())
+        format!("the schema is invalid{}: {}", place(&error.instance_path().to_string()), error.masked())
     })
 }
 

@@ -3,18 +3,22 @@
 use std::{fmt, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use reenact_actors::step::{DeltaSink, ModelCall, ModelReply, Reconciled, StepError, Steps, ToolCall, ToolReply};
+use reenact_actors::step::{
+    DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, StepError, Steps, ToolCall, ToolReply,
+};
 use reenact_events::{
-    Blobs, Clock,
+    Blobs, Clock, RawJson,
     agent::{ToolKind, ToolSpec},
+    event::{Blocked, Failure},
 };
 use reqwest::Client;
 
 use crate::{
     arguments::Schemas,
     environment::Environment,
-    http,
+    guardrail, http,
     model::{Models, demo},
+    output,
     tool::{builtin, http::HttpTools, http_request::Endpoint},
 };
 
@@ -87,6 +91,18 @@ impl Steps for AgentSteps {
         self.schemas.check(tool, arguments)
     }
 
+    fn check_schema(&self, schema: &RawJson) -> Result<(), String> {
+        self.schemas.check_schema(schema)
+    }
+
+    fn check_output(&self, schema: &RawJson, answer: &str) -> Result<String, String> {
+        output::check(&self.schemas, schema, answer)
+    }
+
+    fn ask_guardrail<'a>(&'a self, call: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        guardrail::ask(self.http_tools(), call).boxed()
+    }
+
     fn call_tool<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolReply> {
         async move {
             match &call.tool.kind {
@@ -96,7 +112,7 @@ impl Steps for AgentSteps {
                 ToolKind::Builtin => builtin::call(&call, self.clock.now()).await,
                 ToolKind::External => {
                     let text = format!("`{}` is called elsewhere and cannot be called from here", call.tool.name);
-                    ToolReply { text, error: true, media: Vec::new() }
+                    ToolReply { text, error: true, media: Vec::new(), session_state: None }
                 }
             }
         }

@@ -65,6 +65,8 @@ fn queued() -> Arc<RunEvent> {
         metadata: None,
         stream: true,
         background: false,
+        output_schema: None,
+        session_state: None,
     };
     Arc::new(queued.into())
 }
@@ -138,7 +140,7 @@ async fn a_run_that_nobody_watches_keeps_a_bounded_ring() {
     other.hears(&owner.sent());
     assert_eq!(other.hub.lock().by_run[&run()].frames.len(), UNWATCHED_MAX);
     owner.hub.event(2, Timestamp(1), started());
-    let completed = RunCompleted { run_id: run(), content: "done".into() };
+    let completed = RunCompleted { run_id: run(), content: "done".into(), json: false };
     owner.hub.event(3, Timestamp(1), Arc::new(completed.into()));
     other.hears(&owner.sent());
     let mut reader = other.hub.subscribe(&run());

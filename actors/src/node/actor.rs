@@ -13,6 +13,7 @@ use super::{
     tenure::{Order, Tenure},
 };
 use crate::{
+    family,
     gateway::Gateway,
     live,
     partition::{self, AbortOnDrop, Failure, PartitionActor, PartitionMessage, Restored},
@@ -84,15 +85,9 @@ impl Work {
 
 /// Ends an actor and those below it, so that nothing of them is at work when the partition is let go.
 async fn end_with_children(actor: ActorCell) {
-    let mut all = vec![actor];
-    let mut looked = 0;
-    while let Some(next) = all.get(looked) {
-        looked += 1;
-        all.extend(next.get_children());
-    }
-    for actor in all {
-        if let Err(error) = actor.kill_and_wait(Some(HAND_OVER_WAIT)).await {
-            tracing::warn!(%error, "an actor was not stopped in order");
+    for actor in family::kill(actor) {
+        if actor.wait(Some(HAND_OVER_WAIT)).await.is_err() {
+            tracing::warn!(actor = %actor.get_id(), "an actor was not stopped in time");
         }
     }
 }

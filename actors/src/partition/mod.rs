@@ -32,6 +32,7 @@ use crate::{
     admission::Ticket,
     answers::Consumed,
     api::{Accepted, SubmitError},
+    family,
     run::{RunState, state::Origin},
     session_actor::{SessionActor, SessionMessage, SessionSeed},
     shared::Shared,
@@ -263,54 +264,20 @@ impl Actor for PartitionActor {
 
     async fn handle(
         &self,
-        _: ActorRef<PartitionMessage>,
+        myself: ActorRef<PartitionMessage>,
         message: PartitionMessage,
         state: &mut PartitionState,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            // Its reply is dropped: the next owner is asked.
-            PartitionMessage::Submit(_)
-            | PartitionMessage::Propose(_)
-            | PartitionMessage::Settle(_)
-            | PartitionMessage::Admit(..)
-                if state.leaving.is_some() => {}
-            PartitionMessage::Submit(submission) => state.submit(submission).await?,
-            PartitionMessage::Propose(proposal) => {
-                state.propose(proposal);
-                state.commit_next()?;
-            }
-            PartitionMessage::Settle(proposal) => {
-                if let Some(settles) = &proposal.settles {
-                    state.turns.expect(settles.offset);
-                }
-                state.propose(proposal);
-                state.commit_next()?;
-            }
-            PartitionMessage::Bar => state.turns.bar().into_iter().for_each(batches::refuse_turn),
-            PartitionMessage::Resume(reply) => {
-                state.after.push_back((state.proposed, After::Resume(reply)));
-                state.run_after().await?;
-            }
-            PartitionMessage::Barrier(reply) => {
-                state.after.push_back((state.proposed, After::Tell(reply)));
-                state.run_after().await?;
-            }
-            PartitionMessage::HandOver(reply) => state.hand_over(reply),
-            PartitionMessage::Admit(session, run) => state.route(session, SessionMessage::Admit(run)).await?,
-            PartitionMessage::Sweep => state.sweep(),
-            PartitionMessage::StoreFailed(error) => return Err(error.into()),
-            PartitionMessage::CommitEnded(CommitEnded(known)) => {
-                state.commit_ended(known)?;
-                state.commit_next()?;
-                state.run_after().await?;
-            }
+        let reacted = state.react(message).await;
+        if reacted.is_err() {
+            family::kill_those_below(myself.get_cell());
         }
-        Ok(())
+        reacted
     }
 
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<PartitionMessage>,
+        myself: ActorRef<PartitionMessage>,
         event: SupervisionEvent,
         state: &mut PartitionState,
     ) -> Result<(), ActorProcessingErr> {
@@ -320,6 +287,7 @@ impl Actor for PartitionActor {
             }
             if error.is::<StoreError>() {
                 // No session's fault: what they all read is broken.
+                family::kill_those_below(myself.get_cell());
                 return Err(error);
             }
             let failed = state.sessions.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
@@ -339,6 +307,48 @@ impl Actor for PartitionActor {
 }
 
 impl PartitionState {
+    async fn react(&mut self, message: PartitionMessage) -> Result<(), ActorProcessingErr> {
+        match message {
+            // Its reply is dropped: the next owner is asked.
+            PartitionMessage::Submit(_)
+            | PartitionMessage::Propose(_)
+            | PartitionMessage::Settle(_)
+            | PartitionMessage::Admit(..)
+                if self.leaving.is_some() => {}
+            PartitionMessage::Submit(submission) => self.submit(submission).await?,
+            PartitionMessage::Propose(proposal) => {
+                self.propose(proposal);
+                self.commit_next()?;
+            }
+            PartitionMessage::Settle(proposal) => {
+                if let Some(settles) = &proposal.settles {
+                    self.turns.expect(settles.offset);
+                }
+                self.propose(proposal);
+                self.commit_next()?;
+            }
+            PartitionMessage::Bar => self.turns.bar().into_iter().for_each(batches::refuse_turn),
+            PartitionMessage::Resume(reply) => {
+                self.after.push_back((self.proposed, After::Resume(reply)));
+                self.run_after().await?;
+            }
+            PartitionMessage::Barrier(reply) => {
+                self.after.push_back((self.proposed, After::Tell(reply)));
+                self.run_after().await?;
+            }
+            PartitionMessage::HandOver(reply) => self.hand_over(reply),
+            PartitionMessage::Admit(session, run) => self.route(session, SessionMessage::Admit(run)).await?,
+            PartitionMessage::Sweep => self.sweep(),
+            PartitionMessage::StoreFailed(error) => return Err(error.into()),
+            PartitionMessage::CommitEnded(CommitEnded(known)) => {
+                self.commit_ended(known)?;
+                self.commit_next()?;
+                self.run_after().await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn submit(&mut self, submission: Submission) -> Result<(), ActorProcessingErr> {
         if let Some(consumed) = &submission.consumed {
             self.turns.expect(consumed.offset);

@@ -210,8 +210,9 @@ impl Pump {
             _ => {}
         }
         let mut next = command.clone();
-        let (CommandBody::CancelRun { run_id, asked, .. } | CommandBody::ContinueRun { run_id, asked, .. }) =
-            &mut next.body
+        let (CommandBody::CancelRun { run_id, asked, .. }
+        | CommandBody::ContinueRun { run_id, asked, .. }
+        | CommandBody::RequeueRun { run_id, asked, .. }) = &mut next.body
         else {
             return Ok(Route::Unknown);
         };
@@ -379,7 +380,10 @@ enum Route {
 
 /// The command with the session that it is about.
 fn named(mut command: Command, session: SessionId) -> Command {
-    if let CommandBody::CancelRun { session_id, .. } | CommandBody::ContinueRun { session_id, .. } = &mut command.body {
+    if let CommandBody::CancelRun { session_id, .. }
+    | CommandBody::ContinueRun { session_id, .. }
+    | CommandBody::RequeueRun { session_id, .. } = &mut command.body
+    {
         *session_id = Some(session);
     }
     command

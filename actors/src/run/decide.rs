@@ -3,8 +3,11 @@
 //! Recovery follows from the fold: the only open question after a crash is a step that was requested and has
 //! no outcome, and the step's declared effect answers it (architecture §8).
 
+mod guardrails;
 mod holds;
 mod models;
+mod output;
+mod requeue;
 mod tools;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -14,10 +17,13 @@ use reenact_events::{
     agent::{AgentSpec, Effect},
     command::Decision,
     event::{
-        CancellationStage, Failure, RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed,
-        RunStarted, RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResult,
+        Blocked, CancellationStage, Failure, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunStarted,
+        RunStatus, StepCall, StepCompleted, StepInDoubt, StepRequested, StepResult,
     },
+    session_state::StateChanges,
 };
+
+pub use requeue::refused as not_requeued;
 
 use super::{
     evolve::evolve,
@@ -47,6 +53,8 @@ pub enum RunCommand {
         attempt: u32,
         /// What it brought.
         outcome: Result<StepResult, StepError>,
+        /// Why that is not the answer that was asked for.
+        unfit: Option<Arc<str>>,
         /// The next trim that would shorten what was sent, if there is one.
         trim: Option<u32>,
         /// Milliseconds that it took.
@@ -60,6 +68,19 @@ pub enum RunCommand {
         attempt: u32,
         /// What it brought.
         result: StepResult,
+        /// What it changes in the session's state.
+        session_state: Option<Box<StateChanges>>,
+        /// Milliseconds that it took.
+        duration_ms: u64,
+    },
+    /// A guardrail was asked.
+    Guarded {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// What it said, or why it did not.
+        outcome: Result<Option<Blocked>, Failure>,
         /// Milliseconds that it took.
         duration_ms: u64,
     },
@@ -109,18 +130,33 @@ pub enum RunCommand {
     Expire,
     /// It cannot go on.
     Fail(Failure),
+    /// It has failed or was stopped, and is to wait for its turn once more.
+    Requeue {
+        /// Who says so.
+        by: Option<UserId>,
+    },
+}
+
+impl RunCommand {
+    /// Whether it tells of a step that is at work.
+    fn is_of_a_step(&self) -> bool {
+        !matches!(self, Self::Begin | Self::Cancel { .. } | Self::Resolve { .. } | Self::Fail(_) | Self::Requeue { .. })
+    }
 }
 
 /// See [`RunCommand::Reconciled`].
 #[derive(Debug, Clone)]
 pub enum ReconcileAnswer {
-    /// It happened, with this result.
-    Happened(StepResult),
+    /// It happened, with this result and these changes of the session's state.
+    Happened(StepResult, Option<Box<StateChanges>>),
     /// It did not happen.
     DidNotHappen,
     /// Nobody knows.
     Unknown(Arc<str>),
 }
+
+/// A model's turn with what is wrong with it as an answer, or why there is none with the next trim.
+type Returned = Result<(StepResult, Option<Arc<str>>), (StepError, Option<u32>)>;
 
 /// What a decision may look at beside the state.
 #[derive(Debug, Clone)]
@@ -140,6 +176,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
     if run.progress.status.is_end() {
         return match command {
             RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(run.id(), &decisions)),
+            RunCommand::Requeue { by } => draft.requeue(by).map(|()| draft.events),
             _ => Ok(Vec::new()),
         };
     }
@@ -147,13 +184,21 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         draft.fail(history_lost());
         return Ok(draft.events);
     }
+    if run.progress.status == RunStatus::Pending && command.is_of_a_step() {
+        // Its step was cut off by the end after which the run was queued again: it is taken up when the run begins.
+        return Ok(Vec::new());
+    }
     match command {
         RunCommand::Begin => draft.begin(),
-        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms } => {
-            draft.model_returned(step, attempt, outcome.map_err(|error| (error, trim)), duration_ms);
+        RunCommand::ModelReturned { step, attempt, outcome, unfit, trim, duration_ms } => {
+            let outcome = outcome.map(|result| (result, unfit)).map_err(|error| (error, trim));
+            draft.model_returned(step, attempt, outcome, duration_ms);
         }
-        RunCommand::ToolReturned { step, attempt, result, duration_ms } => {
-            draft.tool_returned(step, attempt, result, duration_ms);
+        RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms } => {
+            draft.tool_returned(step, attempt, (result, session_state), duration_ms);
+        }
+        RunCommand::Guarded { step, attempt, outcome, duration_ms } => {
+            draft.guarded(step, attempt, outcome, duration_ms);
         }
         RunCommand::Reconciled { step, attempt, answer } => draft.reconciled(step, attempt, answer),
         RunCommand::StartedTooLate { step, attempt } => draft.started_too_late(step, attempt),
@@ -163,6 +208,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Resolve { decisions, by, has_slot } => draft.resolve(decisions, by.as_ref(), has_slot)?,
         RunCommand::Expire => draft.expire(),
         RunCommand::Fail(error) => draft.fail(error),
+        RunCommand::Requeue { .. } => return Err(not_requeued(run, false)),
     }
     Ok(draft.events)
 }
@@ -200,6 +246,7 @@ impl Draft<'_> {
     fn begin(&mut self) {
         if self.run.progress.status == RunStatus::Pending {
             self.push(RunStarted { run_id: self.run_id() });
+            self.take_up();
             self.advance();
         } else if self.run.may_continue() {
             self.push(RunContinued { run_id: self.run_id() });
@@ -214,13 +261,13 @@ impl Draft<'_> {
             return;
         }
         let Some(last_turn) = self.run.progress.last_turn else {
-            return self.request_model();
+            return self.admit_input();
         };
         let Some(last) = self.run.step(last_turn).cloned() else { return };
         match last.state.clone() {
             StepState::Done(StepResult::Model { text, tool_calls, .. }) => {
                 if tool_calls.is_empty() {
-                    return self.push(RunCompleted { run_id: self.run_id(), content: text });
+                    return self.answered(&last, last_turn, text);
                 }
                 self.request_tools(last_turn, &tool_calls);
                 let asked = self.run.progress.steps - last_turn - 1;
@@ -228,6 +275,7 @@ impl Draft<'_> {
                     self.request_model();
                 }
             }
+            StepState::Failed(_) if self.is_old(last_turn) => self.request_model(),
             StepState::Failed(error) => self.fail(self.out_of_models(&last, error)),
             _ => {}
         }
@@ -247,20 +295,22 @@ impl Draft<'_> {
         }
     }
 
-    fn model_returned(
-        &mut self,
-        step: u32,
-        attempt: u32,
-        outcome: Result<StepResult, (StepError, Option<u32>)>,
-        duration_ms: u64,
-    ) {
+    fn model_returned(&mut self, step: u32, attempt: u32, outcome: Returned, duration_ms: u64) {
         if self.run.awaits(step, attempt).is_none() {
             return;
         }
         match outcome {
-            Ok(mut result) => {
+            Ok((mut result, unfit)) => {
                 self.make_call_ids_unique(&mut result, step);
-                self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+                self.push(StepCompleted {
+                    run_id: self.run_id(),
+                    step,
+                    attempt,
+                    result,
+                    duration_ms,
+                    unfit,
+                    session_state: None,
+                });
                 self.advance();
             }
             Err((error, trim)) => self.model_failed(step, error, trim),
@@ -354,23 +404,23 @@ impl Draft<'_> {
         if self.run.progress.status == RunStatus::Pending {
             self.push(RunStarted { run_id: self.run_id() });
         }
-        self.push(RunFailed { run_id: self.run_id(), error });
+        self.push(RunFailed { run_id: self.run_id(), error, error_id: None });
     }
 }
 
 impl Step {
-    /// What recovery may assume: a model call changes nothing outside.
+    /// What recovery may assume: a call of a model or a guardrail changes nothing outside.
     #[must_use]
     pub fn effect(&self) -> Effect {
         match &self.call {
-            StepCall::Model { .. } => Effect::ReadOnly,
+            StepCall::Model { .. } | StepCall::Guardrail { .. } => Effect::ReadOnly,
             StepCall::Tool { effect, .. } => *effect,
         }
     }
 
     fn call_id(&self) -> Option<&Arc<str>> {
         match &self.call {
-            StepCall::Model { .. } => None,
+            StepCall::Model { .. } | StepCall::Guardrail { .. } => None,
             StepCall::Tool { call_id, .. } => Some(call_id),
         }
     }

@@ -8,7 +8,7 @@ use reenact_events::{
     hold::{self, Verdict},
 };
 
-use super::state::{Asked, GivenUp, Hold, Origin, RunState, Step, StepState};
+use super::state::{Asked, GivenUp, Hold, Origin, Progress, RunState, Step, StepState};
 
 /// The run after its first event.
 #[must_use]
@@ -22,6 +22,7 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
         agent_version: event.agent_version.clone(),
         input: event.input.clone(),
         media: event.media.clone(),
+        output_schema: event.output_schema.clone(),
         queued_at: at,
     })
 }
@@ -35,7 +36,10 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
             run.progress.turn_at = Some(at);
         }
         RunEvent::StepRequested(request) => requested(run, request),
-        RunEvent::StepCompleted(done) => settle(run, done.step, StepState::Done(done.result.clone())),
+        RunEvent::StepCompleted(done) => {
+            settle(run, done.step, StepState::Done(done.result.clone()));
+            update(run, done.step, |step| step.unfit.clone_from(&done.unfit));
+        }
         RunEvent::StepFailed(failed) => match failed.retry_at {
             Some(retry_at) => update(run, failed.step, |step| {
                 step.failures += 1;
@@ -57,6 +61,16 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
         RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
         RunEvent::Failed(_) => run.progress.status = RunStatus::Error,
         RunEvent::Cancelled(_) => run.progress.status = RunStatus::Cancelled,
+        RunEvent::Requeued(_) => {
+            let (steps, turns) = (run.progress.steps, run.progress.turns);
+            run.progress = Progress {
+                status: RunStatus::Pending,
+                turn_at: None,
+                old_steps: steps,
+                old_turns: turns,
+                ..run.progress
+            };
+        }
     }
 }
 
@@ -95,6 +109,7 @@ fn requested(run: &mut RunState, request: &StepRequested) {
         given_up: Vec::new(),
         not_after: request.not_after,
         state: StepState::Requested,
+        unfit: None,
     }));
     run.progress.steps += 1;
     run.progress.open += 1;
@@ -105,7 +120,11 @@ fn requested(run: &mut RunState, request: &StepRequested) {
 }
 
 fn hold(run: &mut RunState, held: &StepHeld) {
-    let StepHeld { call, token, needs, expires_at, on_expiry, .. } = held.clone();
+    let StepHeld { step, call, token, needs, expires_at, on_expiry, .. } = held.clone();
+    if run.step(step).is_some() {
+        // The run was queued again, and asks again.
+        return update(run, step, |step| step.state = StepState::Held(Hold { needs, expires_at, on_expiry }));
+    }
     run.steps.push(Arc::new(Step {
         call,
         token,
@@ -115,6 +134,7 @@ fn hold(run: &mut RunState, held: &StepHeld) {
         given_up: Vec::new(),
         not_after: Timestamp::default(),
         state: StepState::Held(Hold { needs, expires_at, on_expiry }),
+        unfit: None,
     }));
     run.progress.steps += 1;
     run.progress.open += 1;

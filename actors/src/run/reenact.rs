@@ -12,7 +12,7 @@ use reenact_events::{
     command::Decision,
     event::{
         Resolution, RunCancelled, StepAnswered, StepCall, StepCompleted, StepFailed, StepInDoubt, StepRequested,
-        StepResolved,
+        StepResolved, StepResult,
     },
     hold::Verdict,
 };
@@ -132,6 +132,10 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
             ]
         }
         RunEvent::StepCompleted(completed) => returned(run, completed),
+        RunEvent::StepFailed(failed) if is_guardrail(run, failed.step) => {
+            let (step, attempt, outcome) = (failed.step, failed.attempt, Err(failed.error.clone()));
+            vec![RunCommand::Guarded { step, attempt, outcome, duration_ms: 0 }]
+        }
         RunEvent::StepFailed(failed) => model_failed(failed, *at, rest.get(1)),
         RunEvent::StepInDoubt(StepInDoubt { step, attempt, reason, .. }) => {
             let (step, attempt, answer) = (*step, *attempt, ReconcileAnswer::Unknown(reason.clone()));
@@ -156,18 +160,27 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
         RunEvent::Failed(_) => failure(event).into_iter().chain([recover()]).collect(),
         RunEvent::Paused(_) | RunEvent::Completed(_) => vec![recover()],
         RunEvent::Continued(_) => vec![RunCommand::Begin],
+        RunEvent::Requeued(requeued) => vec![RunCommand::Requeue { by: requeued.by.clone() }],
         RunEvent::Queued(_) | RunEvent::Cancelled(_) => Vec::new(),
     }
 }
 
+fn is_guardrail(run: &RunState, step: u32) -> bool {
+    matches!(run.step(step).map(|step| &step.call), Some(StepCall::Guardrail { .. }))
+}
+
 fn returned(run: &RunState, completed: &StepCompleted) -> Vec<RunCommand> {
-    let StepCompleted { step, attempt, result, duration_ms, .. } = completed.clone();
+    let StepCompleted { step, attempt, result, duration_ms, unfit, session_state, .. } = completed.clone();
     if matches!(run.step(step).map(|step| &step.call), Some(StepCall::Model { .. })) {
-        return vec![RunCommand::ModelReturned { step, attempt, outcome: Ok(result), trim: None, duration_ms }];
+        let outcome = Ok(result);
+        return vec![RunCommand::ModelReturned { step, attempt, outcome, unfit, trim: None, duration_ms }];
     }
-    let happened = ReconcileAnswer::Happened(result.clone());
+    if let StepResult::Guardrail { blocked } = result {
+        return vec![RunCommand::Guarded { step, attempt, outcome: Ok(blocked), duration_ms }];
+    }
+    let happened = ReconcileAnswer::Happened(result.clone(), session_state.clone());
     vec![
-        RunCommand::ToolReturned { step, attempt, result, duration_ms },
+        RunCommand::ToolReturned { step, attempt, result, session_state, duration_ms },
         RunCommand::Reconciled { step, attempt, answer: happened },
     ]
 }
@@ -184,7 +197,7 @@ fn model_failed(failed: &StepFailed, at: Timestamp, next: Option<&Recording>) ->
     let outcomes = pauses.into_iter().flat_map(|pause| [(pause, trims), (pause, None)]);
     let returned = |((retryable, retry_after_ms), trim)| {
         let outcome = Err(StepError { failure: error.clone(), retryable, retry_after_ms, usage });
-        RunCommand::ModelReturned { step, attempt, outcome, trim, duration_ms: 0 }
+        RunCommand::ModelReturned { step, attempt, outcome, unfit: None, trim, duration_ms: 0 }
     };
     outcomes.map(returned).collect()
 }

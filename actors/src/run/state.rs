@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use reenact_events::{
-    AgentId, MediaRef, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::AgentSpec,
     event::{Failure, Resolution, RunStatus, StepCall, StepResult},
     hold::{Needs, OnExpiry},
 };
@@ -31,6 +32,8 @@ pub struct Origin {
     pub input: Text,
     /// Its files.
     pub media: Vec<MediaRef>,
+    /// What the answer must fit, if whoever asked said; else the agent's counts.
+    pub output_schema: Option<RawJson>,
     /// When it was accepted.
     pub queued_at: Timestamp,
 }
@@ -50,6 +53,12 @@ pub struct Progress {
     pub last_turn: Option<u32>,
     /// How many steps have no outcome yet.
     pub open: u32,
+    /// How many steps there were when it was last queued again: what ended it then does not count any more.
+    pub old_steps: u32,
+    /// How many of those ask the model.
+    pub old_turns: u32,
+    /// How often events had been lost in the partition when the run was accepted.
+    pub losses: u32,
     /// The log has lost events since, and perhaps some of this run: it may have done more than is known.
     pub history_lost: bool,
 }
@@ -142,6 +151,8 @@ pub struct Step {
     pub not_after: Timestamp,
     /// How it stands.
     pub state: StepState,
+    /// Why the answer that it brought is not what was asked for.
+    pub unfit: Option<Arc<str>>,
 }
 
 /// A run.
@@ -166,6 +177,9 @@ impl RunState {
             turns: 0,
             last_turn: None,
             open: 0,
+            old_steps: 0,
+            old_turns: 0,
+            losses: 0,
             history_lost: false,
         };
         Self { origin: Arc::new(origin), progress, steps: Vec::new() }
@@ -175,6 +189,12 @@ impl RunState {
     #[must_use]
     pub fn id(&self) -> &RunId {
         &self.origin.run_id
+    }
+
+    /// The JSON Schema that the answer must fit, if it must.
+    #[must_use]
+    pub fn output_schema<'a>(&'a self, agent: &'a AgentSpec) -> Option<&'a RawJson> {
+        self.origin.output_schema.as_ref().or(agent.output_schema.as_ref())
     }
 
     /// The step at a place.
@@ -204,9 +224,13 @@ impl RunState {
         self.progress.status == RunStatus::Paused && self.open_steps().all(|(_, step)| !step.state.waits_for_somebody())
     }
 
-    /// When nobody is waited for any more for one of its held calls, the earliest.
+    /// When nobody is waited for any more for one of its held calls, the earliest. A run that was queued again asks
+    /// anew when its turn comes: until then no time runs.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
+        if self.progress.status == RunStatus::Pending {
+            return None;
+        }
         let expiry = |(_, step): (u32, &Arc<Step>)| match &step.state {
             StepState::Held(hold) => hold.expires_at,
             _ => None,

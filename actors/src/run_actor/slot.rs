@@ -16,6 +16,12 @@ impl RunWork {
         if !self.has_slot() {
             return self.ask_for_a_slot();
         }
+        let wait_ms = self.wait_for_a_zombie_ms();
+        if self.run.progress.status == RunStatus::Pending && wait_ms > 0 {
+            // It was queued again so soon that an owner before this one might still begin what it had announced.
+            self.recovery = Some(self.later(wait_ms, RunCommand::Begin));
+            return Ok(());
+        }
         if self.run.progress.status != RunStatus::Running {
             return self.act(RunCommand::Begin).await;
         }

@@ -9,6 +9,7 @@ use reenact_events::{
     Event, RawJson, RunId, SessionEvent, SessionId, UserId,
     command::StartRun,
     event::{ComponentRegistered, RunEvent, RunQueued, SessionCreated, SessionDeleted, SessionUpdated},
+    session_state::{SessionValues, StateChanges, values_of},
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,7 @@ fn evolve_run(session: &mut SessionState, event: &RunEvent) {
             session.runs = queued.run_index + 1;
             session.waiting += 1;
         }
+        RunEvent::Requeued(_) => session.waiting += 1,
         RunEvent::Started(started) => {
             session.waiting = session.waiting.saturating_sub(1);
             session.active.push(started.run_id.clone());
@@ -105,6 +107,20 @@ pub struct NewRun<'a> {
     pub version_known: bool,
     /// Whether it has been given a slot, so that it begins in the same batch.
     pub begins: bool,
+    /// Keys that the agent gives the session's state and that it has not.
+    pub defaults: SessionValues,
+}
+
+/// What a run brings for its session's state. A session that is made for it is made with what the caller said.
+fn state_changes(
+    session: &SessionState,
+    said: &Option<RawJson>,
+    defaults: &SessionValues,
+) -> Option<Box<StateChanges>> {
+    let said = said.as_ref().filter(|_| session.exists);
+    let set = said.map(values_of).unwrap_or_default();
+    let changes = StateChanges { set, default: defaults.clone(), ..StateChanges::default() };
+    (!changes.is_empty()).then(|| Box::new(changes))
 }
 
 /// Accepts a run, with the session if it is new, and begins it if it has a slot.
@@ -144,6 +160,8 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         metadata: start.metadata.clone(),
         stream: start.stream,
         background: start.background,
+        output_schema: start.output_schema.clone(),
+        session_state: state_changes(session, &start.session_state, &new.defaults),
     };
     let state = run::evolve::created(&queued, context.now);
     events.push(queued.into());

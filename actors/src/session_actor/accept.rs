@@ -1,11 +1,14 @@
 //! The commands that the session itself decides: starting a run, and creating, changing and deleting the session.
 
+use std::sync::Arc;
+
 use ractor::ActorProcessingErr;
 use reenact_events::{
     AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
-    agent::WhenBusy,
+    agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
     event::RunStatus,
+    session_state::{SessionValues, values_of},
 };
 use tokio::sync::oneshot;
 
@@ -46,8 +49,9 @@ impl SessionWork {
         if partition.states.was_deleted(&run_id)? {
             return Ok(Err(Refusal::RunNotFound.into()));
         }
-        let Some(agent) = partition.shared.agent(&start.agent) else {
-            return Ok(Err(Refusal::AgentNotFound.into()));
+        let agent = match self.agent_for(&start) {
+            Ok(agent) => agent,
+            Err(refusal) => return Ok(Err(refusal.into())),
         };
         if let Err(refused) = self.make_way(&run_id, user_id.as_ref(), &agent).await? {
             return Ok(Err(refused));
@@ -64,9 +68,10 @@ impl SessionWork {
         }
         let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
+        let defaults = self.defaults(&agent)?;
         let context = Context { now: partition.shared.now(), agent };
-        let new =
-            NewRun { run_id: run_id.clone(), user_id: user_id.clone(), start: &start, version, version_known, begins };
+        let (id, user) = (run_id.clone(), user_id.clone());
+        let new = NewRun { run_id: id, user_id: user, start: &start, version, version_known, begins, defaults };
         let decided = session::start_run(&session, new, &context);
         let events = match decided {
             Ok(events) => events,
@@ -97,6 +102,22 @@ impl SessionWork {
         }
     }
 
+    /// The keys that an agent gives the session's state and that it has not.
+    fn defaults(&self, agent: &AgentSpec) -> Result<SessionValues, ActorProcessingErr> {
+        let Some(given) = &agent.session_state else { return Ok(SessionValues::new()) };
+        let known = self.partition().states.session_values(self.id())?;
+        Ok(values_of(given).into_iter().filter(|(key, _)| !known.contains_key(key)).collect())
+    }
+
+    /// Who answers, if what is asked of them can be.
+    fn agent_for(&self, start: &StartRun) -> Result<Arc<AgentSpec>, Refusal> {
+        let shared = &self.partition().shared;
+        if let Some(schema) = &start.output_schema {
+            shared.tools.steps.check_schema(schema).map_err(|reason| Refusal::OutputSchema(reason.into()))?;
+        }
+        shared.agent(&start.agent).ok_or(Refusal::AgentNotFound)
+    }
+
     pub(super) async fn change(
         &mut self,
         cause: &CommandId,
@@ -119,9 +140,10 @@ impl SessionWork {
                 session::update(&session, &session_id, user.as_ref(), fields)
             }
             CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
-            CommandBody::StartRun(_) | CommandBody::CancelRun { .. } | CommandBody::ContinueRun { .. } => {
-                Ok(Vec::new())
-            }
+            CommandBody::StartRun(_)
+            | CommandBody::CancelRun { .. }
+            | CommandBody::ContinueRun { .. }
+            | CommandBody::RequeueRun { .. } => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,

@@ -65,6 +65,10 @@ impl SessionWork {
         if status == RunStatus::Running {
             return Ok(());
         }
+        if status.is_end() && partition.states.run(run_id)?.is_some_and(|run| !run.progress.status.is_end()) {
+            // It was queued again meanwhile.
+            return Ok(());
+        }
         partition.shared.admission().release(partition.lease.partition, run_id);
         if status.is_end() {
             self.crashes.remove(run_id);

@@ -18,6 +18,7 @@ use super::{
     stored::{
         StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id,
     },
+    values,
 };
 use crate::{
     keys,
@@ -61,7 +62,7 @@ pub(super) struct HotSession {
 
 /// What the events of one batch change; a later change of the same key replaces an earlier one.
 pub(super) struct Changes<'a> {
-    store: &'a dyn StateStore,
+    pub(super) store: &'a dyn StateStore,
     puts: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
@@ -78,12 +79,17 @@ impl<'a> Changes<'a> {
         self.puts.into_iter().map(change).collect()
     }
 
-    fn put<T: serde::Serialize>(&mut self, key: Vec<u8>, value: &T) -> Result<(), StoreError> {
+    /// What a key holds after the changes so far, if they change it.
+    pub(super) fn pending(&self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
+        self.puts.get(key)
+    }
+
+    pub(super) fn put<T: serde::Serialize>(&mut self, key: Vec<u8>, value: &T) -> Result<(), StoreError> {
         self.puts.insert(key, Some(codec::encode(value)?));
         Ok(())
     }
 
-    fn delete(&mut self, key: Vec<u8>) {
+    pub(super) fn delete(&mut self, key: Vec<u8>) {
         self.puts.insert(key, None);
     }
 
@@ -180,6 +186,9 @@ impl Hot {
         let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
         session::evolve(Arc::make_mut(&mut self.session(&id, changes.store)?.state), fact.event);
+        if self.session(&id, changes.store)?.state.exists || !matches!(fact.event, Event::Run(_)) {
+            values::take(&id, fact.event, changes)?;
+        }
         match fact.event {
             Event::Run(event) => self.take_run(&id, event, fact.at, changes)?,
             Event::Session(SessionEvent::Deleted(_)) => self.take_deletion(&id, changes)?,
@@ -189,12 +198,19 @@ impl Hot {
         changes.put(keys::session(&id), &StoredSession { state: SessionState::clone(&state), next_seq, latest })
     }
 
-    /// With the claim that accepts a loss, each run that has not ended may have done more than is known.
-    fn take_losses(&mut self, losses: u32, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    /// How often a loss was accepted so far.
+    pub(super) fn losses(&mut self, store: &dyn StateStore) -> Result<u32, StoreError> {
         let known = match self.losses {
             Some(known) => known,
-            None => super::States::losses_in(changes.store)?,
+            None => super::States::losses_in(store)?,
         };
+        self.losses = Some(known);
+        Ok(known)
+    }
+
+    /// With the claim that accepts a loss, each run that has not ended may have done more than is known.
+    fn take_losses(&mut self, losses: u32, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+        let known = self.losses(changes.store)?;
         self.losses = Some(losses.max(known));
         if losses <= known {
             return Ok(());
@@ -220,7 +236,11 @@ impl Hot {
     ) -> Result<(), StoreError> {
         let id = event.run_id();
         let mut run = match event {
-            RunEvent::Queued(queued) => Arc::new(run::evolve::created(queued, at)),
+            RunEvent::Queued(queued) => {
+                let mut run = run::evolve::created(queued, at);
+                run.progress.losses = self.losses(changes.store)?;
+                Arc::new(run)
+            }
             _ => match self.run(id, changes.store)? {
                 Some(run) => run,
                 // The run's session was deleted.
@@ -228,7 +248,9 @@ impl Hot {
             },
         };
         self.runs.remove(id);
-        run::evolve(Arc::make_mut(&mut run), event, at);
+        if !matches!(event, RunEvent::Queued(_)) {
+            run::evolve(Arc::make_mut(&mut run), event, at);
+        }
         put_run(&run, event, self.session(session, changes.store)?, changes)?;
         for blob in blobs_of(event) {
             changes.puts.insert(keys::blob_of_session(&blob.sha256, session), Some(Vec::new()));
@@ -265,14 +287,17 @@ impl Hot {
     }
 }
 
-/// Stores what an event changed of a run. Nothing follows an end, so a run that is whole then stays so.
+/// Stores what an event changed of a run. Nothing follows an end but that it is queued again, so a run that is whole then stays so until then.
 fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
     let (session, index) = (&run.origin.session_id, run.origin.run_index);
     if let RunEvent::Queued(_) = event {
         changes.put(keys::place(run.id()), &StoredPlace::At(session.clone(), index))?;
         changes.put(keys::origin(session, index), &run.origin)?;
     }
-    if let RunEvent::Queued(_) | RunEvent::Continued(_) = event
+    if let RunEvent::Requeued(_) = event {
+        open_again(run, of, changes)?;
+    }
+    if let RunEvent::Queued(_) | RunEvent::Continued(_) | RunEvent::Requeued(_) = event
         && let Some(latest) = of.latest.take()
     {
         changes.puts.insert(latest.key(session), Some(latest.bytes));
@@ -303,6 +328,18 @@ fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut 
     Ok(())
 }
 
+/// Takes a run that had ended apart again.
+fn open_again(run: &RunState, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    let (session, index) = (&run.origin.session_id, run.origin.run_index);
+    of.latest.take_if(|latest| latest.index == index);
+    changes.delete(keys::stopped_of_session(session, index));
+    changes.put(keys::origin(session, index), &run.origin)?;
+    for (at, step) in (0..).zip(&run.steps) {
+        changes.put(keys::step(session, index, at), &**step)?;
+    }
+    Ok(())
+}
+
 /// Keeps which command it was. A start is known by its run, whose id follows from it; the session that it creates
 /// comes first.
 fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
@@ -310,7 +347,11 @@ fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     match fact.event {
         Event::Session(_)
         | Event::Run(
-            RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::Continued(_) | RunEvent::Cancelled(_),
+            RunEvent::StepResolved(_)
+            | RunEvent::StepAnswered(_)
+            | RunEvent::Continued(_)
+            | RunEvent::Cancelled(_)
+            | RunEvent::Requeued(_),
         ) => {
             changes.puts.insert(keys::taken(cause), Some(Vec::new()));
         }
@@ -336,6 +377,7 @@ fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
                 .chain(reasoning.as_ref().and_then(text))
                 .chain(tool_calls.iter().filter_map(|call| text(&call.arguments)))
                 .collect(),
+            StepResult::Guardrail { .. } => Vec::new(),
             StepResult::Tool { content, media, .. } => {
                 text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
             }

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId, agent::Effect};
+use crate::{
+    AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    agent::{Effect, Guarded},
+    session_state::StateChanges,
+};
 
 /// See [`RunEvent::Queued`](super::RunEvent::Queued).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +33,12 @@ pub struct RunQueued {
     /// A JSON object for the caller's own use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
+    /// The JSON Schema that the answer must fit, if the caller gave one; else the agent's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<RawJson>,
+    /// What changes in the session's state with it: what the caller set, and the agent's defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<Box<StateChanges>>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait: the run outlives the connection.
@@ -61,6 +71,13 @@ pub enum StepCall {
         arguments: Text,
         /// What recovery may do.
         effect: Effect,
+    },
+    /// Asks a guardrail.
+    Guardrail {
+        /// Which.
+        name: Arc<str>,
+        /// About what.
+        on: Guarded,
     },
 }
 
@@ -161,6 +178,21 @@ pub enum StepResult {
         /// Files that the tool returned.
         media: Vec<MediaRef>,
     },
+    /// A guardrail's answer.
+    Guardrail {
+        /// Why it lets nothing pass; `None` when it does.
+        blocked: Option<Blocked>,
+    },
+}
+
+/// Why a guardrail lets something not pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// For people.
+    pub reason: Arc<str>,
+    /// A stable word, in AgentOS one of `off_topic`, `input_not_allowed`, `output_not_allowed`, `validation_failed`,
+    /// `prompt_injection` and `pii_detected`.
+    pub trigger: Arc<str>,
 }
 
 /// See [`RunEvent::StepCompleted`](super::RunEvent::StepCompleted).
@@ -176,6 +208,12 @@ pub struct StepCompleted {
     pub result: StepResult,
     /// Milliseconds that the attempt took.
     pub duration_ms: u64,
+    /// Why the answer that a model gave does not fit the schema that was asked for, see [`crate::output`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<Arc<str>>,
+    /// What a tool changes in the session's state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_state: Option<Box<StateChanges>>,
 }
 
 /// What went wrong, for people and for programs.
@@ -294,6 +332,9 @@ pub struct RunCompleted {
     pub run_id: RunId,
     /// The answer.
     pub content: Text,
+    /// It is JSON that fits the schema that was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub json: bool,
 }
 
 /// See [`RunEvent::Failed`](super::RunEvent::Failed).
@@ -303,6 +344,18 @@ pub struct RunFailed {
     pub run_id: RunId,
     /// Why.
     pub error: Failure,
+    /// A word for what a guardrail found, if one ended the run, see [`Blocked::trigger`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_id: Option<Arc<str>>,
+}
+
+/// See [`RunEvent::Requeued`](super::RunEvent::Requeued).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequeued {
+    /// Which.
+    pub run_id: RunId,
+    /// By whom, if known.
+    pub by: Option<UserId>,
 }
 
 /// How far a cancelled run had come.

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use super::{
     AgentId, CommandBody, Unreadable, decision,
-    fields::{Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, StartRun, UpdateSession},
+    fields::{
+        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, StartRun, UpdateSession,
+    },
     invalid, named, object_of, take,
 };
 use crate::{
@@ -47,6 +49,14 @@ pub(super) fn body(
                 run_id: named("run_id", &run_id, RunId::parse)?,
                 decisions: requirements.into_iter().map(decision::read).collect::<Result<_, _>>()?,
                 decided_by: decided_by.map(|user| named("decided_by", &user, UserId::parse)).transpose()?,
+                asked,
+            }
+        }
+        "RequeueRun" => {
+            let RequeueRun { run_id, session_id } = read(fields)?;
+            CommandBody::RequeueRun {
+                session_id: session_id.as_deref().map(session).transpose()?,
+                run_id: named("run_id", &run_id, RunId::parse)?,
                 asked,
             }
         }
@@ -92,6 +102,10 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let decided_by = decided_by.as_ref().map(ToString::to_string);
             let fields = ContinueRun { run_id, session_id, requirements, decided_by };
             ("ContinueRun", handed_round(object_of(&fields), *asked))
+        }
+        CommandBody::RequeueRun { session_id, run_id, asked } => {
+            let (run_id, session_id) = (run_id.to_string(), id(session_id));
+            ("RequeueRun", handed_round(object_of(&RequeueRun { run_id, session_id }), *asked))
         }
         CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
             let fields = CreateSession {
@@ -158,6 +172,7 @@ fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
         session_state: raw(fields.session_state)?,
         stream: fields.stream,
         background: fields.background,
+        output_schema: raw(fields.output_schema)?,
     };
     if start.is_empty() {
         return Err(invalid("the field `message` is empty: say something, or send files in `media`"));
@@ -181,6 +196,7 @@ fn start_fields(start: &command::StartRun) -> StartRun {
         session_state: object(start.session_state.as_ref()),
         stream: start.stream,
         background: start.background,
+        output_schema: object(start.output_schema.as_ref()),
     }
 }
 

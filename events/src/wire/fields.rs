@@ -20,9 +20,12 @@ pub(super) struct StartRun {
     /// For the publisher's own use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Map<String, Value>>,
-    /// The state of a session that this run creates.
+    /// Keys that the session's state has from this run on; its other keys stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session_state: Option<Map<String, Value>>,
+    /// The JSON Schema that the answer must fit, in place of the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Map<String, Value>>,
     /// Somebody watches the answer as it comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stream: bool,
@@ -82,6 +85,17 @@ pub(super) struct CancelRun {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+}
+
+/// Lets a run that has failed or was stopped wait for its turn once more, to go on from its last completed step.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RequeueRun {
+    /// Which run.
+    pub(super) run_id: String,
+    /// Its session; without it the command is handed round until somebody knows the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
 }
 
 /// Decides about the tool calls that a paused run waits for.

@@ -30,6 +30,7 @@ fn every_kind() -> Vec<CommandBody> {
         session_state: state.clone(),
         stream: true,
         background: false,
+        output_schema: None,
     };
     let verdicts = [
         Verdict::yes(),
@@ -44,6 +45,7 @@ fn every_kind() -> Vec<CommandBody> {
     vec![
         CommandBody::StartRun(Box::new(start)),
         CommandBody::CancelRun { session_id: None, run_id: RunId::trusted("r"), reason: Some("late".into()), asked: 3 },
+        CommandBody::RequeueRun { session_id: None, run_id: RunId::trusted("r"), asked: 2 },
         CommandBody::ContinueRun {
             session_id: Some(session_id.clone()),
             run_id: RunId::trusted("r"),

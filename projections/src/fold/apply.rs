@@ -82,6 +82,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
         data: recorded.event.data.to_string(),
     };
     rows.put_run_event(event.run_id(), stored)?;
+    change_state(rows, event)?;
     approvals::apply(rows, at, event)?;
     match event {
         RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
@@ -96,9 +97,18 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
                 status => Ok(status),
             })
         }
+        RunEvent::Requeued(_) => open_again(rows, event.run_id(), at),
         _ if event.is_end() => end(rows, event, at),
         _ => Ok(()),
     }
+}
+
+fn change_state(rows: &mut dyn Rows, event: &RunEvent) -> Result<(), ViewError> {
+    let Some(changes) = event.state_changes() else { return Ok(()) };
+    let Some(run) = rows.run(event.run_id())? else { return Ok(()) };
+    let Some(mut session) = rows.session(&run.session_id)? else { return Ok(()) };
+    session.change_state(changes);
+    rows.put_session(session)
 }
 
 /// A run that nobody owns belongs to the owner of its session.
@@ -155,6 +165,16 @@ fn change_status(
     rows.put_run(row)
 }
 
+/// The row as it was when the run was accepted: what it ended with is not so any more.
+fn open_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), ViewError> {
+    let Some(mut row) = rows.run(run)? else { return Ok(()) };
+    let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
+    let mut run_data = view.short_output();
+    run_data.insert("user_id".to_owned(), json!(row.user_id));
+    (row.status, row.run_data, row.updated_at) = (view.status, Value::Object(run_data), Some(at.seconds()));
+    rows.put_run(row)
+}
+
 impl RunRow {
     /// Puts in all that the run's events tell.
     pub fn complete(&mut self, view: &RunView, spec: Option<&AgentSpec>) {
@@ -173,7 +193,10 @@ fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewE
     row.complete(&view, spec.as_ref());
     row.updated_at = Some(at.seconds());
     if let Some(mut session) = rows.session(&row.session_id)? {
-        session.run_ended(ModelUsage::of(&view).total(), at);
+        if let (Some(state), Value::Object(data)) = (session.state(), &mut row.run_data) {
+            data.insert("session_state".to_owned(), state.clone());
+        }
+        session.run_ended(ModelUsage::of(&view).total().since(view.counted), at);
         rows.put_session(session)?;
     }
     rows.put_run(row)

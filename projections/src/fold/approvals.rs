@@ -44,6 +44,7 @@ pub(super) fn apply(rows: &mut dyn Rows, at: Timestamp, event: &RunEvent) -> Res
         RunEvent::StepExpired(expired) => {
             close(rows, run, at, Some(expired.step), End { status: "expired", by: None, said: None })
         }
+        RunEvent::Requeued(_) => wait_again(rows, run, at),
         _ if event.is_end() => close(rows, run, at, None, End { status: "cancelled", by: None, said: None }),
         _ => Ok(()),
     }
@@ -62,6 +63,15 @@ fn doubted(rows: &mut dyn Rows, at: Timestamp, doubt: &StepInDoubt) -> Result<()
         Some(step) => wait(rows, &doubt.run_id, at, doubt.step, step),
         None => Ok(()),
     }
+}
+
+/// The run was queued again: what nobody had decided about when it ended waits once more.
+fn wait_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), ViewError> {
+    let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
+    for (number, step) in view.steps.iter().filter(|(_, step)| step.waits()) {
+        wait(rows, run, at, *number, step)?;
+    }
+    Ok(())
 }
 
 fn wait(rows: &mut dyn Rows, run: &RunId, at: Timestamp, number: u32, step: &StepView) -> Result<(), ViewError> {

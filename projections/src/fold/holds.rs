@@ -44,6 +44,13 @@ impl Held {
         self.release.is_none()
     }
 
+    /// The run was queued again: it asks anew, and for how long, when its turn comes.
+    pub(super) fn stop_time(&mut self) {
+        if self.waits() {
+            self.expires_at = None;
+        }
+    }
+
     pub(super) fn release(&mut self, at: Timestamp, answer: Option<&StepAnswered>) {
         let (by, verdict) = answer.map(|answer| (answer.by.clone(), answer.verdict.clone())).unzip();
         self.release = Some(Release { at, by: by.flatten(), verdict });

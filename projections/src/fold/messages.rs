@@ -6,6 +6,7 @@ use reenact_events::{
     agent::AgentSpec,
     event::{StepCall, StepResult, ToolCallRequest},
     ids,
+    output::repair_request,
 };
 use serde_json::{Map, Value, json};
 
@@ -33,8 +34,12 @@ pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
             StepCall::Model { .. } => {
                 if let Some((message, at)) = model_message(step) {
                     list.push("assistant", message, at);
+                    if let Some(unfit) = &step.unfit {
+                        list.push("user", content(json!(repair_request(unfit))), at);
+                    }
                 }
             }
+            StepCall::Guardrail { .. } => {}
             StepCall::Tool { .. } => {
                 if let Some((message, at)) = tool_message(step) {
                     list.push("tool", message, at);

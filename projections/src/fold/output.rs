@@ -3,16 +3,27 @@
 //! Texts that are kept as blobs stand as `{"sha256", "bytes"}` and are put back at read by
 //! [`crate::expand()`].
 
-use reenact_events::{BlobRef, MediaKind, MediaRef, Text, agent::AgentSpec, event::StepResult};
+use reenact_events::{
+    BlobRef, MediaKind, MediaRef, Text,
+    agent::AgentSpec,
+    event::{RunCompleted, StepResult},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    json::foreign,
+    json::{foreign, parse},
     messages::messages,
     run::{End, RunView},
     tools::{requirements, tools},
     usage::run_metrics,
 };
+
+/// Where the answer stands.
+pub const CONTENT: &str = "content";
+/// Where the reference to an answer stands that is JSON and kept as a blob.
+pub const CONTENT_REF: &str = "content_ref";
+/// AgentOS's word for an answer that is JSON.
+pub const JSON_CONTENT: &str = "dict";
 
 impl RunView {
     /// What is known when the run is accepted: the `run_data` of its row until it ends.
@@ -47,8 +58,7 @@ impl RunView {
         };
         map.insert("model".to_owned(), model);
         map.insert("model_provider".to_owned(), provider);
-        map.insert("content".to_owned(), self.content());
-        map.insert("content_type".to_owned(), json!("str"));
+        self.put_content(&mut map);
         map.insert("reasoning_content".to_owned(), self.reasoning());
         map.insert("messages".to_owned(), Value::Array(messages(self, spec)));
         map.insert("tools".to_owned(), Value::Array(tools(self)));
@@ -57,11 +67,27 @@ impl RunView {
         map
     }
 
+    /// An answer in JSON stands as what it is, so its reference cannot stand in its place.
+    fn put_content(&self, map: &mut Map<String, Value>) {
+        let (kind, content) = match &self.end {
+            Some(End::Completed(RunCompleted { content, json: true, .. })) => match content.as_inline() {
+                Some(text) => (JSON_CONTENT, parse(text).unwrap_or_else(|| json!(text))),
+                None => {
+                    map.insert(CONTENT_REF.to_owned(), text_value(content));
+                    (JSON_CONTENT, Value::Null)
+                }
+            },
+            _ => ("str", self.content()),
+        };
+        map.insert(CONTENT.to_owned(), content);
+        map.insert("content_type".to_owned(), json!(kind));
+    }
+
     /// The answer; the words so far of a run that is at work or was stopped; the error's text.
     fn content(&self) -> Value {
         match &self.end {
-            Some(End::Completed(content)) => text_value(content),
-            Some(End::Failed(failure)) => json!(failure.message),
+            Some(End::Completed(completed)) => text_value(&completed.content),
+            Some(End::Failed(failed)) => json!(failed.error.message),
             Some(End::Cancelled(cancelled)) if cancelled.partial.is_some() => json!(cancelled.partial),
             _ => self.last_of_model(|text, _| Some(text)),
         }
@@ -89,8 +115,11 @@ impl RunView {
 
     fn put_end(&self, map: &mut Map<String, Value>) {
         match &self.end {
-            Some(End::Failed(failure)) => {
-                map.insert("error".to_owned(), json!(failure));
+            Some(End::Failed(failed)) => {
+                map.insert("error".to_owned(), json!(failed.error));
+                if let Some(id) = &failed.error_id {
+                    map.insert("error_id".to_owned(), json!(id));
+                }
             }
             Some(End::Cancelled(cancelled)) => {
                 map.insert("cancellation_stage".to_owned(), json!(cancelled.stage.as_str()));

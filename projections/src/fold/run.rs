@@ -5,15 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
-        AskedModel, Failure, Resolution, RunCancelled, RunQueued, RunStatus, StepAnswered, StepCall, StepCompleted,
-        StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
+        AskedModel, Resolution, RunCancelled, RunCompleted, RunFailed, RunQueued, RunStatus, StepAnswered, StepCall,
+        StepCompleted, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
     hold::{self, Verdict},
     upcast,
 };
 
-use super::holds::Held;
-
+use super::{
+    holds::Held,
+    usage::{ModelUsage, Tokens},
+};
 use crate::{ViewError, query::RunEventRow};
 
 /// What the model reads where a person decided that a step is left out.
@@ -45,6 +47,8 @@ pub struct StepView {
     pub attempts: BTreeMap<u32, Attempt>,
     /// What it brought, once it did.
     pub result: Option<StepResult>,
+    /// Why that is not the answer that was asked for.
+    pub unfit: Option<Arc<str>>,
     /// Why it is in doubt, while it is: the attempt and the reason.
     pub doubt: Option<(u32, Arc<str>)>,
     /// What it waited for before it could be made, if it did.
@@ -55,9 +59,9 @@ pub struct StepView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// With this answer.
-    Completed(Text),
+    Completed(RunCompleted),
     /// With this error.
-    Failed(Failure),
+    Failed(RunFailed),
     /// Stopped.
     Cancelled(RunCancelled),
 }
@@ -81,6 +85,8 @@ pub struct RunView {
     pub steps: BTreeMap<u32, StepView>,
     /// How it ended.
     pub end: Option<End>,
+    /// What it had cost when it was last queued again: its session has that already.
+    pub counted: Tokens,
 }
 
 impl RunView {
@@ -96,6 +102,7 @@ impl RunView {
             pause: None,
             steps: BTreeMap::new(),
             end: None,
+            counted: Tokens::default(),
         }
     }
 
@@ -138,9 +145,14 @@ impl RunView {
             RunEvent::StepExpired(step) => self.release(at, step.step, None, Some(hold::expired())),
             RunEvent::Paused(paused) => self.pause = Some(paused.reason.clone()),
             RunEvent::Continued(_) => self.pause = None,
-            RunEvent::Completed(end) => self.end(at, End::Completed(end.content.clone())),
-            RunEvent::Failed(end) => self.end(at, End::Failed(end.error.clone())),
+            RunEvent::Completed(end) => self.end(at, End::Completed(end.clone())),
+            RunEvent::Failed(end) => self.end(at, End::Failed(end.clone())),
             RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
+            RunEvent::Requeued(_) => {
+                self.counted = ModelUsage::of(self).total();
+                (self.ended, self.end) = (None, None);
+                self.steps.values_mut().filter_map(|step| step.held.as_mut()).for_each(Held::stop_time);
+            }
         }
     }
 
@@ -158,6 +170,7 @@ impl RunView {
             settled: None,
             attempts: BTreeMap::new(),
             result: None,
+            unfit: None,
             doubt: None,
             held: None,
         });
@@ -169,10 +182,11 @@ impl RunView {
         let Some(step) = self.steps.get_mut(&event.step) else { return };
         let usage = match &event.result {
             StepResult::Model { usage, .. } => *usage,
-            StepResult::Tool { .. } => None,
+            StepResult::Tool { .. } | StepResult::Guardrail { .. } => None,
         };
         let attempt = step.attempts.entry(event.attempt).or_default();
         (attempt.usage, attempt.duration_ms) = (usage, Some(event.duration_ms));
+        step.unfit.clone_from(&event.unfit);
         step.settle(at, event.result.clone());
     }
 
@@ -252,6 +266,7 @@ impl StepView {
             settled: None,
             attempts: BTreeMap::new(),
             result: None,
+            unfit: None,
             doubt: None,
             held: Some(Held::of(event)),
         }
@@ -277,7 +292,7 @@ fn tool_result(content: Text, error: bool) -> StepResult {
 #[must_use]
 pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
     match event {
-        RunEvent::Queued(_) => RunStatus::Pending,
+        RunEvent::Queued(_) | RunEvent::Requeued(_) => RunStatus::Pending,
         RunEvent::Started(_) | RunEvent::Continued(_) => RunStatus::Running,
         RunEvent::Paused(_) => RunStatus::Paused,
         RunEvent::Completed(_) => RunStatus::Completed,

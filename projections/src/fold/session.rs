@@ -1,8 +1,9 @@
 //! A session's row: what was set, the first words that were said, and what all its runs cost.
 
 use reenact_events::{
-    Timestamp,
+    RawJson, Timestamp,
     event::{RunQueued, SessionCreated, SessionUpdated},
+    session_state::{StateChanges, values_of},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -45,6 +46,26 @@ impl SessionRow {
         self.metadata = event.metadata.as_ref().map(foreign).or_else(|| self.metadata.take());
         self.summary = event.summary.as_ref().map(foreign).or_else(|| self.summary.take());
         self.updated_at = Some(at.seconds());
+    }
+
+    /// Changes keys of the state.
+    pub fn change_state(&mut self, changes: &StateChanges) {
+        let state = match self.session_data.get(STATE) {
+            // One that a row cannot hold stands there as its text.
+            Some(Value::String(text)) => RawJson::parse(text).ok(),
+            Some(state) => RawJson::of(state).ok(),
+            None => None,
+        };
+        let mut values = state.as_ref().map(values_of).unwrap_or_default();
+        changes.apply(&mut values);
+        let state: Map<_, _> = values.iter().map(|(key, value)| (key.clone(), foreign(value))).collect();
+        self.put_data(STATE, Some(Value::Object(state)));
+    }
+
+    /// The state that the session's runs share, if it has any.
+    #[must_use]
+    pub fn state(&self) -> Option<&Value> {
+        self.session_data.get(STATE)
     }
 
     /// A run of the session was accepted.

@@ -62,6 +62,20 @@ impl Tokens {
         }
     }
 
+    /// What these are more than `before`, which is part of them.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let more = |all: Option<u64>, before: Option<u64>| all.map(|all| all.saturating_sub(before.unwrap_or(0)));
+        Self {
+            input_tokens: more(self.input_tokens, before.input_tokens),
+            output_tokens: more(self.output_tokens, before.output_tokens),
+            total_tokens: more(self.total_tokens, before.total_tokens),
+            cache_read_tokens: more(self.cache_read_tokens, before.cache_read_tokens),
+            cache_write_tokens: more(self.cache_write_tokens, before.cache_write_tokens),
+            reasoning_tokens: more(self.reasoning_tokens, before.reasoning_tokens),
+        }
+    }
+
     /// As a JSON object; unknown sums are null.
     #[must_use]
     pub fn to_map(self) -> Map<String, Value> {

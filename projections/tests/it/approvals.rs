@@ -2,7 +2,9 @@
 
 use reenact_events::{
     Text, Timestamp,
-    event::{CancellationStage, RunCancelled, SessionDeleted, StepAnswered, StepHeld, StepInDoubt},
+    event::{
+        CancellationStage, RunCancelled, RunRequeued, RunStarted, SessionDeleted, StepAnswered, StepHeld, StepInDoubt,
+    },
     hold::{Needs, OnExpiry, Verdict},
 };
 use reenact_projections::{
@@ -59,6 +61,34 @@ async fn a_wait_is_its_owners_and_closes_with_its_decision_or_its_run() {
     history.push(&at, SessionDeleted { session_id: at.clone() });
     history.fold_into(&views).await;
     assert_eq!(views.count_approvals(&Scope::Anyone, &all).await.expect("reads"), 0, "they go with their session");
+}
+
+#[tokio::test]
+async fn what_was_cancelled_with_its_run_is_pending_again_once_that_is_queued_again() {
+    let (folder, mut history, at) = (tempfile::tempdir().expect("folder"), held(), session("s"));
+    history.push(&at, StepAnswered { run_id: run("r"), step: 0, verdict: Verdict::no(), by: Some(user("boss")) });
+    history.push(&at, tool_requested("r", 2, 1, "c", Text::inline("{}")));
+    history.push(&at, StepInDoubt { run_id: run("r"), step: 2, attempt: 1, reason: "the process ended".into() });
+    let (stage, partial, reason) = (CancellationStage::Paused, None, None);
+    history.push(&at, RunCancelled { run_id: run("r"), stage, partial, reason });
+    history.push(&at, RunRequeued { run_id: run("r"), by: None });
+    let views = views(&history, &folder).await;
+    let told = async || {
+        let (all, page) = (ApprovalFilter::default(), Paging { page: 1, limit: 10 });
+        let mut rows = views.approvals(&Scope::Anyone, &all, page).await.expect("reads").items;
+        rows.sort_by_key(|row| row.step);
+        rows.into_iter().map(|row| (row.status, row.expires_at, row.resolved_at.is_some())).collect::<Vec<_>>()
+    };
+    let row = |status: &str, expires_at, resolved| (status.to_owned(), expires_at, resolved);
+    let (first, third) = (row("rejected", Some(90_000), true), row("pending", None, false));
+    assert_eq!(told().await, [first.clone(), row("pending", None, false), third.clone()], "no time runs yet");
+    history.push(&at, RunStarted { run_id: run("r") });
+    let (token, call) = held_call("r", 1);
+    let (needs, expires_at, on_expiry) = (Needs::Confirmation, Some(Timestamp(99_000_000)), OnExpiry::Reject);
+    history.push(&at, StepHeld { run_id: run("r"), step: 1, token, call, needs, expires_at, on_expiry });
+    history.fold_into(&views).await;
+    assert_eq!(told().await, [first, row("pending", Some(99_000), false), third]);
+    assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use reenact_events::{
     BlobRef, MediaKind, MediaRef, RawJson, Text, Timestamp,
     event::{
         CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
-        SessionDeleted, SessionUpdated, StepAnswered, StepExpired, StepFailed, StepHeld, StepInDoubt, StepResolved,
+        RunRequeued, SessionDeleted, SessionUpdated, StepAnswered, StepExpired, StepFailed, StepHeld, StepInDoubt,
+        StepResolved,
     },
     hold::{InputField, Needs, OnExpiry, Verdict},
 };
@@ -179,8 +180,12 @@ impl World {
             }
             (true, false, 3) => {
                 let error = Failure { kind: "timeout".into(), message: self.text().into(), status: Some(504) };
-                self.history.push(&at, RunFailed { run_id, error });
-                return true;
+                self.history.push(&at, RunFailed { run_id: run_id.clone(), error, error_id: None });
+                if self.random.random_bool(0.5) {
+                    return true;
+                }
+                self.history.push(&at, RunRequeued { run_id, by: None });
+                open.started = false;
             }
             (true, false, 4) => self.hold(open),
             (true, false, 5..=7) => self.model(open),

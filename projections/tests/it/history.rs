@@ -50,6 +50,10 @@ pub(crate) fn agent(id: &str) -> AgentSpec {
         history_runs: 3,
         limits: Limits { tool_calls: 50, turns: 50, timeout_s: 3600 },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: Vec::new(),
     }
 }
 
@@ -114,7 +118,7 @@ impl History {
 
     pub(crate) fn complete(&mut self, session_name: &str, run_name: &str, content: &str) {
         let content = Text::inline(content);
-        self.push(&session(session_name), RunCompleted { run_id: run(run_name), content });
+        self.push(&session(session_name), RunCompleted { run_id: run(run_name), content, json: false });
     }
 
     /// A run from its acceptance to its end, without steps.
@@ -162,6 +166,8 @@ pub(crate) fn queued(session_name: &str, run_name: &str, index: u64, owner: Opti
         metadata: None,
         stream: false,
         background: false,
+        output_schema: None,
+        session_state: None,
     }
 }
 
@@ -206,12 +212,12 @@ pub(crate) fn model_answered(
         finish_reason: None,
         first_token_ms: Some(120),
     };
-    StepCompleted { run_id: run(run_name), step, attempt, result, duration_ms: 900 }
+    StepCompleted { run_id: run(run_name), step, attempt, result, duration_ms: 900, unfit: None, session_state: None }
 }
 
 pub(crate) fn tool_answered(run_name: &str, step: u32, attempt: u32, content: Text) -> StepCompleted {
     let result = StepResult::Tool { content, error: false, media: Vec::new() };
-    StepCompleted { run_id: run(run_name), step, attempt, result, duration_ms: 40 }
+    StepCompleted { run_id: run(run_name), step, attempt, result, duration_ms: 40, unfit: None, session_state: None }
 }
 
 pub(crate) fn call(id: &str, arguments: Text) -> ToolCallRequest {

@@ -137,7 +137,7 @@ fn a_run_at_work_shows_what_it_did_so_far() {
 fn a_failed_run_says_why() {
     let mut history = begun();
     let error = Failure { kind: "model_unreachable".into(), message: "no answer".into(), status: None };
-    history.push(&session("s"), RunFailed { run_id: run("r"), error });
+    history.push(&session("s"), RunFailed { run_id: run("r"), error, error_id: None });
     let data = data(&history);
     assert_eq!((&data["status"], &data["content"]), (&json!("ERROR"), &json!("no answer")));
     assert_eq!(data["error"]["kind"], "model_unreachable");
@@ -229,7 +229,18 @@ fn files_stand_with_whom_they_came_from() {
     history.start("s", "r");
     history.push(&session("s"), tool_requested("r", 0, 1, "c1", Text::inline("{}")));
     let result = StepResult::Tool { content: Text::inline("ok"), error: false, media: vec![picture(b"out")] };
-    history.push(&session("s"), StepCompleted { run_id: run("r"), step: 0, attempt: 1, result, duration_ms: 1 });
+    history.push(
+        &session("s"),
+        StepCompleted {
+            run_id: run("r"),
+            step: 0,
+            attempt: 1,
+            result,
+            duration_ms: 1,
+            unfit: None,
+            session_state: None,
+        },
+    );
     let data = data(&history);
     assert_eq!(data["input"]["images"][0]["id"], json!(BlobRef::of(b"in").sha256));
     assert_eq!(data["input"]["audios"][0]["id"], json!(BlobRef::of(b"sound").sha256));

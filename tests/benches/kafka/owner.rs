@@ -40,7 +40,8 @@ impl Owner {
             let result = StepResult::Tool { content: text.as_str().into(), error: false, media: Vec::new() };
             let run_id = RunId::trusted(&derived("run", &[&(seq / 20).to_string()]).to_string());
             let step = u32::try_from(seq % 20).expect("is small");
-            let step = StepCompleted { run_id, step, attempt: 1, result, duration_ms: 900 };
+            let step =
+                StepCompleted { run_id, step, attempt: 1, result, duration_ms: 900, unfit: None, session_state: None };
             let now = Timestamp(1_700_000_000_000);
             NewEvent::new(key.clone(), seq, now, None, None, &step.into()).expect("encodes")
         };

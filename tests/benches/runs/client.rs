@@ -34,6 +34,7 @@ impl<'a> Client<'a> {
             session_state: None,
             stream: false,
             background: true,
+            output_schema: None,
         };
         let id = command_id(session, number);
         let command = Command::new(id, None, CommandBody::StartRun(Box::new(start)));

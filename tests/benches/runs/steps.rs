@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use reenact_actors::step::{
-    ChatMessage, DeltaSink, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps, ToolCall, ToolReply,
+    ChatMessage, DeltaSink, GuardrailCall, ModelCall, ModelReply, Reconciled, RequestedCall, StepError, Steps,
+    ToolCall, ToolReply,
 };
 use reenact_events::{
     AgentId, RawJson,
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
-    event::Usage,
+    event::{Blocked, Failure, Usage},
 };
 
 /// A message that is answered at once.
@@ -53,6 +54,10 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
         history_runs: 3,
         limits: Limits { tool_calls: 8, turns: 5, timeout_s: 3_600 },
         queue: QueueSpec::default(),
+        output_schema: None,
+        session_state: None,
+        add_session_state_to_context: false,
+        guardrails: Vec::new(),
     })
 }
 
@@ -88,9 +93,26 @@ impl Steps for InstantSteps {
         Ok(arguments.into())
     }
 
+    fn check_schema(&self, _: &RawJson) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_output(&self, _: &RawJson, answer: &str) -> Result<String, String> {
+        Ok(answer.to_owned())
+    }
+
+    fn ask_guardrail<'a>(&'a self, _: GuardrailCall) -> BoxFuture<'a, Result<Option<Blocked>, Failure>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn call_tool<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, ToolReply> {
         let text = r#"{"order": "A-1042", "state": "on its way", "depot": "Rotterdam", "due": "Thursday"}"#;
-        Box::pin(std::future::ready(ToolReply { text: text.to_owned(), error: false, media: Vec::new() }))
+        Box::pin(std::future::ready(ToolReply {
+            text: text.to_owned(),
+            error: false,
+            media: Vec::new(),
+            session_state: None,
+        }))
     }
 
     fn reconcile<'a>(&'a self, _: ToolCall) -> BoxFuture<'a, Reconciled> {

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use reenact_events::{
-    AgentId,
+    AgentId, RawJson,
     agent::{AgentSpec, Limits, QueueSpec, WhenBusy},
 };
 use toml_edit::Document;
 
-use super::{model, problems::Problems, section::Section, tools};
+use super::{guardrails, model, problems::Problems, schema, section::Section, tools};
 use crate::environment::Environment;
 
 /// Finished runs that the model sees, if the file does not say.
@@ -20,7 +20,21 @@ pub(super) const TURNS: u32 = 20;
 /// Seconds that a run may take, if the file does not say.
 pub(super) const TIMEOUT_S: u32 = 3600;
 
-const KEYS: &[&str] = &["id", "name", "description", "instructions", "model", "history", "limits", "queue", "tools"];
+const KEYS: &[&str] = &[
+    "id",
+    "name",
+    "description",
+    "instructions",
+    "model",
+    "history",
+    "limits",
+    "queue",
+    "output_schema",
+    "session_state",
+    "add_session_state_to_context",
+    "guardrails",
+    "tools",
+];
 const ID_BYTES_MAX: usize = 255;
 
 /// What a file holds.
@@ -58,6 +72,10 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
     let history_runs = root.section("history", &["runs"]).and_then(|history| history.whole("runs", 0..=1000));
     let limits = limits(root);
     let queue = queue(root);
+    let guardrails = guardrails::read(root, environment);
+    let output_schema = output_schema(root);
+    let session_state = session_state(root);
+    let add_session_state_to_context = root.flag("add_session_state_to_context").unwrap_or_default();
     let (model, fallbacks) = model?;
     Some(AgentSpec {
         id: AgentId::trusted(id?),
@@ -70,6 +88,10 @@ fn spec(root: &Section<'_>, id: Option<&str>, environment: &Environment) -> Opti
         history_runs: history_runs.unwrap_or(HISTORY_RUNS),
         limits,
         queue,
+        output_schema,
+        session_state,
+        add_session_state_to_context,
+        guardrails,
     })
 }
 
@@ -98,6 +120,23 @@ fn limits(root: &Section<'_>) -> Limits {
         turns: whole("turns", 1..=1_000).unwrap_or(TURNS),
         timeout_s: whole("timeout_s", 1..=604_800).unwrap_or(TIMEOUT_S),
     }
+}
+
+/// A schema, or the name of the file that holds it.
+fn output_schema(root: &Section<'_>) -> Option<RawJson> {
+    let item = root.item("output_schema")?;
+    let read = match (item.as_str(), item.as_table_like()) {
+        (Some(file), _) => schema::read_file(&root.problems().beside(file)),
+        (_, Some(table)) => schema::read_any(table),
+        _ => Err(format!("must be a JSON Schema or the name of a file with one, but is {}", item.type_name())),
+    };
+    read.map_err(|problem| root.note("output_schema", problem)).ok()
+}
+
+fn session_state(root: &Section<'_>) -> Option<RawJson> {
+    let state = schema::object(root.table("session_state")?);
+    let state = state.and_then(|state| RawJson::of(&state).map_err(|error| error.to_string()));
+    state.map_err(|problem| root.note("session_state", problem)).ok()
 }
 
 fn queue(root: &Section<'_>) -> QueueSpec {

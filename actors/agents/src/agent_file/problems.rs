@@ -64,6 +64,11 @@ impl Problems {
         self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// A file that is named in this one: beside it, unless its name says where it is.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.file.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+    }
+
     pub(super) fn add(&self, key: &str, span: Range<usize>, message: impl Into<String>) {
         let before = self.text.get(..span.start).unwrap_or(&self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use reenact_events::{
-    agent::{Effect, ToolKind, WhenBusy},
+    agent::{Effect, Guarded, ToolKind, WhenBusy},
     hold::{HoldSpec, InputField, Needs, OnExpiry},
 };
 use serde_json::Value;
@@ -60,6 +60,39 @@ fn load(files: &[(&str, &str)]) -> Result<Vec<AgentSpec>, Vec<String>> {
 
 fn problems(text: &str) -> Vec<String> {
     load(&[("a.toml", text)]).unwrap_err()
+}
+
+#[test]
+fn a_schema_for_answers_stands_in_the_file_or_in_another() {
+    let inline = format!("output_schema = {{ type = \"object\", required = [\"n\"] }}\n{DEMO}");
+    let beside = format!("output_schema = \"n.json\"\n{DEMO}");
+    let schema = r#"{"type":"object","required":["n"]}"#;
+    let agents = load(&[("a.toml", &inline), ("b.toml", &beside), ("n.json", schema)]).unwrap();
+    for agent in &agents {
+        let read = agent.output_schema.as_ref().map(RawJson::value);
+        assert_eq!(read, serde_json::from_str(schema).ok(), "{}", agent.id);
+    }
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_told_with_its_place() {
+    for (said, other, because) in [
+        ("{ type = \"text\" }", "{}", "the schema is invalid at `/type`"),
+        ("3", "{}", "must be a JSON Schema or the name of a file with one, but is integer"),
+        ("\"none.json\"", "{}", "none.json` cannot be read"),
+        ("\"n.json\"", "{", "n.json` is not valid JSON"),
+        ("\"n.json\"", "[]", "n.json` holds no JSON Schema: it must be a JSON object"),
+        (
+            "\"n.json\"",
+            r#"{"minimum": "x"}"#,
+            "n.json` holds no JSON Schema that can be used: the schema is invalid at `/minimum`",
+        ),
+    ] {
+        let file = format!("output_schema = {said}\n{DEMO}");
+        let problems = load(&[("a.toml", &file), ("n.json", other)]).unwrap_err();
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.starts_with("a.toml:1:1: `output_schema`: ") && problem.contains(because), "{problem}");
+    }
 }
 
 const DEMO: &str = "[model]\nprovider = \"demo\"\n";
@@ -277,4 +310,32 @@ fn the_demo_agent_has_all_built_in_tools() {
     let demo = demo_agent();
     let names: Vec<_> = demo.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!((demo.id.as_str(), names), ("demo", vec!["calculator", "current_time", "sleep"]));
+}
+
+#[test]
+fn a_sessions_first_keys_stand_in_the_file() {
+    let file = format!("add_session_state_to_context = true\nsession_state = {{ cart = [], n = 1.5 }}\n{DEMO}");
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    assert!(agent.add_session_state_to_context);
+    assert_eq!(agent.session_state.unwrap().as_str(), r#"{"cart":[],"n":1.5}"#);
+    let problems = problems(&format!("session_state = {{ day = 2026-11-30 }}\n{DEMO}"));
+    assert!(problems[0].contains("`session_state`: holds the date"), "{problems:?}");
+}
+
+#[test]
+fn guardrails_are_read_with_their_defaults_and_their_mistakes_are_told() {
+    let file = format!("{DEMO}[[guardrails]]\nname = \"words\"\non = \"input\"\nurl = \"http://127.0.0.1:9/ask\"\n");
+    let agent = load(&[("a.toml", &file)]).unwrap().remove(0);
+    let [words] = &agent.guardrails[..] else { panic!("{:?}", agent.guardrails) };
+    assert_eq!((words.on, words.timeout_s, words.retries), (Guarded::Input, 10, 2));
+    let twice = format!("{file}{}", file.trim_start_matches(DEMO).replace("input", "middle"));
+    let problems = problems(&format!("{twice}[[guardrails]]\non = \"output\"\nurl = \"nowhere\"\nlimit = 3\n"));
+    for because in [
+        "`guardrails[1].on`: `middle` is not known",
+        "`guardrails[2].name`: missing",
+        "`guardrails[2].limit`",
+        "`guardrails[2].url`",
+    ] {
+        assert!(problems.iter().any(|problem| problem.contains(because)), "{because} in {problems:#?}");
+    }
 }

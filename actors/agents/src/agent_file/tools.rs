@@ -209,7 +209,7 @@ fn parameters(section: &Section<'_>) -> Option<RawJson> {
     schema.map_err(|problem| section.note("parameters", problem)).ok()
 }
 
-fn headers(section: &Section<'_>, environment: &Environment) -> Vec<(String, String)> {
+pub(super) fn headers(section: &Section<'_>, environment: &Environment) -> Vec<(String, String)> {
     let Some(table) = section.table("headers") else { return Vec::new() };
     let names: Vec<_> = table.iter().map(|(name, _)| name).collect();
     let Some(headers) = section.section("headers", &names) else { return Vec::new() };

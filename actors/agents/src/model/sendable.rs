@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use reenact_events::RawJson;
 use serde_json::{json, value::RawValue};
 
 use crate::text::preview;
@@ -24,6 +25,15 @@ pub(super) fn message(text: &str) -> &str {
 /// The words, or what stands for none of a tool's or a model's.
 pub(super) fn content(text: &str) -> &str {
     if is_blank(text) { "(no content)" } else { text }
+}
+
+/// Asks in words for an answer that fits a schema, where it cannot be asked for otherwise.
+pub(super) fn ask_for_json(system: &mut String, schema: &RawJson) {
+    if !system.is_empty() {
+        system.push_str("\n\n");
+    }
+    let schema = schema.as_str();
+    system.push_str(&format!("Answer with one JSON value that fits this JSON Schema, and nothing else: {schema}"));
 }
 
 /// A name that providers take.

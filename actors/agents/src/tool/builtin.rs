@@ -2,6 +2,7 @@
 
 mod calculator;
 mod current_time;
+mod state;
 
 use std::time::Duration;
 
@@ -13,6 +14,10 @@ use super::{answered, failed};
 
 /// The longest sleep, in seconds.
 const SLEEP_S_MAX: f64 = 3600.0;
+
+/// Changes the session's state. Its change is part of the event that tells of the call, so it is made once however often
+/// it is called.
+const UPDATE_STATE: &str = "update_session_state";
 
 /// What is known of a built-in tool before an agent uses it.
 pub(crate) struct Builtin {
@@ -44,6 +49,12 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         // Longer than the longest sleep, so that what may be asked for may also end.
         timeout_s: 3660,
     },
+    Builtin {
+        name: UPDATE_STATE,
+        description: "Changes the session's state: sets keys, and deletes keys. Other keys stay as they are.",
+        parameters: r#"{"type":"object","properties":{"session_state_updates":{"type":"object","description":"keys with their new values"},"delete":{"type":"array","items":{"type":"string"},"description":"keys to delete"}},"required":["session_state_updates"],"additionalProperties":false}"#,
+        timeout_s: 30,
+    },
 ];
 
 /// The built-in tool of this name.
@@ -53,6 +64,9 @@ pub(crate) fn builtin(name: &str) -> Option<&'static Builtin> {
 
 /// Calls a built-in tool.
 pub(crate) async fn call(call: &ToolCall, now: Timestamp) -> ToolReply {
+    if call.tool.name == UPDATE_STATE {
+        return state::update(&call.arguments).unwrap_or_else(failed);
+    }
     let seconds = call.tool.timeout_s;
     let working = run(call, now);
     let done = tokio::time::timeout(Duration::from_secs(seconds.into()), working).await;

@@ -4,7 +4,10 @@ use reenact_actors::step::ToolReply;
 use reenact_events::{Blobs, MediaKind, MediaRef};
 use reqwest::{Response, StatusCode, header};
 
-use super::answered;
+use super::{
+    answered,
+    result::{self, RESULT_TYPE},
+};
 use crate::{
     environment::Secrets,
     http::{self, ANSWER_BYTES_MAX, BodyError},
@@ -46,6 +49,12 @@ pub(super) async fn read(name: &str, response: Response, secrets: &Secrets, blob
             ));
         }
     };
+    if mime == RESULT_TYPE {
+        return match result::read(&secrets.redact(text::decode(body))) {
+            Ok(reply) => Answered::Well(status.as_u16(), reply),
+            Err(reason) => Answered::Broken(format!("`{name}` answered with status {status}, but {reason}")),
+        };
+    }
     match media_kind(&mime) {
         Some(kind) if !body.is_empty() => match keep(name, kind, &mime, body, blobs).await {
             Ok(reply) => Answered::Well(status.as_u16(), reply),

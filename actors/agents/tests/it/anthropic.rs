@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reenact_actors::step::{ChatMessage, StepError};
 use reenact_events::{
-    MediaKind, MediaRef,
+    MediaKind, MediaRef, RawJson,
     agent::{AgentSpec, ModelSpec},
     event::{ToolCallRequest, Usage},
 };
@@ -221,4 +221,15 @@ async fn nonsense_is_no_answer() {
     for body in ["<html></html>", "{}", "data: {nope}\n\n", r#"{"type": "completion"}"#] {
         assert_eq!(of(&failing(Reply::raw(200, "text/html", body)).await), ("model_nonsense", true, None), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_schema_for_the_answer_is_asked_for_in_words() {
+    let world = World::new().await;
+    world.model.push(anthropic::text("{}"));
+    let messages = vec![ChatMessage::System("Be brief.".into()), user("hi")];
+    let schema = RawJson::parse(r#"{"type":"object"}"#).unwrap();
+    world.ask_for(world.agent_of("anthropic"), messages, Some(schema)).await.unwrap();
+    let system = world.model.requests().pop().unwrap().body["system"].as_str().unwrap().to_owned();
+    assert!(system.starts_with("Be brief.\n\nAnswer with one JSON value") && system.ends_with(r#"{"type":"object"}"#));
 }

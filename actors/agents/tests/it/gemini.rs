@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reenact_actors::step::{ChatMessage, StepError};
 use reenact_events::{
-    MediaKind, MediaRef,
+    MediaKind, MediaRef, RawJson,
     agent::{AgentSpec, ModelSpec},
     event::{ToolCallRequest, Usage},
 };
@@ -226,4 +226,20 @@ async fn nonsense_is_no_answer() {
     for body in ["<html></html>", "{}", "data: {nope}\n\n", "[]"] {
         assert_eq!(of(&failing(Reply::raw(200, "text/html", body)).await), ("model_nonsense", true, None), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_schema_for_the_answer_is_a_field_and_beside_tools_it_is_asked_for_in_words() {
+    let world = World::new().await;
+    world.model.otherwise(gemini::text("{}"));
+    let schema = RawJson::parse(r#"{"type":"object"}"#).unwrap();
+    let bare = AgentSpec { tools: Vec::new(), ..world.agent_of("gemini") };
+    world.ask_for(bare, vec![user("hi")], Some(schema.clone())).await.unwrap();
+    let body = world.model.requests().pop().unwrap().body;
+    let wanted = json!({"responseMimeType": "application/json", "responseJsonSchema": schema.value()});
+    assert_eq!((&body["generationConfig"], &body["systemInstruction"]), (&wanted, &Value::Null));
+    world.ask_for(world.agent_of("gemini"), vec![user("hi")], Some(schema)).await.unwrap();
+    let body = world.model.requests().pop().unwrap().body;
+    assert_eq!(body["generationConfig"], json!({}));
+    assert!(body["systemInstruction"]["parts"][0]["text"].as_str().unwrap().ends_with(r#"{"type":"object"}"#));
 }

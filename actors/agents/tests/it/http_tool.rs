@@ -21,7 +21,10 @@ async fn a_call_carries_token_ids_headers_and_the_arguments_untouched() {
     let world = World::new().await;
     let tool = world.tool("POST", &[("Authorization", "env:TOOL_KEY"), ("x-plain", "yes")]);
     let arguments = r#"{"order": 9007199254740993,  "n": -0, "s": "\u0000😀"}"#;
-    assert_eq!(world.call(tool, arguments).await, ToolReply { text: "done".into(), error: false, media: vec![] });
+    assert_eq!(
+        world.call(tool, arguments).await,
+        ToolReply { text: "done".into(), error: false, media: vec![], session_state: None }
+    );
     let [call] = &world.ledger.calls()[..] else { panic!("one call") };
     assert_eq!((call.method.as_str(), call.path.as_str(), call.body.as_str()), ("POST", "/refunds", arguments));
     assert_eq!(call.token(), context().token.to_string());

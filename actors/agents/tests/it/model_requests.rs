@@ -2,7 +2,7 @@
 
 use reenact_actors::step::ChatMessage;
 use reenact_events::{
-    BlobRef, MediaKind, MediaRef, Text,
+    BlobRef, MediaKind, MediaRef, RawJson, Text,
     agent::{AgentSpec, ModelSpec},
     event::ToolCallRequest,
 };
@@ -116,4 +116,16 @@ async fn a_part_of_the_conversation_that_is_lost_is_told() {
     let lost = ChatMessage::User { text: Text::Blob(BlobRef::of(b"never stored")), media: vec![] };
     let error = world.ask_as(world.agent(), vec![lost]).await.unwrap_err();
     assert_eq!((&*error.failure.kind, error.retryable), ("blob_unavailable", false));
+}
+
+#[tokio::test]
+async fn a_schema_for_the_answer_is_sent_as_the_protocol_has_it() {
+    let world = World::new().await;
+    let schema = RawJson::parse(r#"{"type":"object","required":["n"]}"#).unwrap();
+    world.model.push(Reply::text("{}"));
+    world.ask_for(world.agent(), vec![user("hi")], Some(schema.clone())).await.unwrap();
+    let format = &world.model.requests().pop().unwrap().body["response_format"];
+    assert_eq!(*format, json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema.value()}}));
+    world.ask_as(world.agent(), vec![user("hi")]).await.unwrap();
+    assert!(world.model.requests().pop().unwrap().body.get("response_format").is_none());
 }

@@ -81,6 +81,18 @@ impl World {
         self.watch(agent, messages, Arc::default()).await
     }
 
+    /// Asks for an answer that fits a schema.
+    pub(crate) async fn ask_for(
+        &self,
+        agent: AgentSpec,
+        messages: Vec<ChatMessage>,
+        output_schema: Option<RawJson>,
+    ) -> Result<ModelReply, StepError> {
+        let model = agent.model.clone();
+        let call = ModelCall { agent: agent.into(), model, messages, output_schema, context: context() };
+        self.steps.call_model(call, Arc::<Watcher>::default()).await
+    }
+
     pub(crate) async fn watch(
         &self,
         agent: AgentSpec,
@@ -88,7 +100,8 @@ impl World {
         watcher: Arc<Watcher>,
     ) -> Result<ModelReply, StepError> {
         let model = agent.model.clone();
-        self.steps.call_model(ModelCall { agent: agent.into(), model, messages, context: context() }, watcher).await
+        let call = ModelCall { agent: agent.into(), model, messages, output_schema: None, context: context() };
+        self.steps.call_model(call, watcher).await
     }
 
     /// A tool on the ledger.

@@ -11,7 +11,7 @@
 //! | in doubt | made again | not made, the model is told | it happened, with this result | the run fails |
 
 use reenact_events::{
-    StepToken, UserId,
+    StepToken, Timestamp, UserId,
     agent::Effect,
     command::Decision,
     content::INLINE_BYTES_MAX,
@@ -34,16 +34,35 @@ impl Draft<'_> {
         let step = self.run.progress.steps;
         let token = StepToken::of_step(self.run.id(), step);
         let (call_id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-        let expires_at = spec.expires_in_s.map(|seconds| self.context.now.plus_ms(i64::from(seconds) * 1_000));
         self.push(StepHeld {
             run_id: self.run_id(),
             step,
             token,
             call: StepCall::Tool { call_id, name, arguments, effect },
             needs: spec.needs.clone(),
-            expires_at,
+            expires_at: self.expires_at(spec.expires_in_s),
             on_expiry: spec.on_expiry,
         });
+    }
+
+    /// Asks once more about a call that nobody decided about before the run ended. Its time begins anew.
+    pub(super) fn hold_again(&mut self, at: u32, step: &Step, hold: &Hold) {
+        let StepCall::Tool { name, .. } = &step.call else { return };
+        let spec = self.context.agent.tool(name).and_then(|tool| tool.hold.as_ref());
+        let expires_in_s = spec.and_then(|spec| spec.expires_in_s);
+        self.push(StepHeld {
+            run_id: self.run_id(),
+            step: at,
+            token: step.token,
+            call: step.call.clone(),
+            needs: hold.needs.clone(),
+            expires_at: self.expires_at(expires_in_s),
+            on_expiry: hold.on_expiry,
+        });
+    }
+
+    fn expires_at(&self, in_s: Option<u32>) -> Option<Timestamp> {
+        in_s.map(|seconds| self.context.now.plus_ms(i64::from(seconds) * 1_000))
     }
 
     pub(super) fn pause_if_only_somebody_can_help(&mut self) {
@@ -109,7 +128,9 @@ impl Draft<'_> {
     /// Whether the decision is one that the held call can do with, in time.
     fn check(&self, decision: &Decision, hold: &Hold) -> Result<(), Refusal> {
         let (run, call) = (self.run.id(), &decision.tool_call_id);
-        if hold.expires_at.is_some_and(|at| at <= self.context.now) {
+        // While a run that was queued again waits for its turn, no time runs.
+        let is_timed = self.run.progress.status != RunStatus::Pending;
+        if is_timed && hold.expires_at.is_some_and(|at| at <= self.context.now) {
             return Err(Refusal::late(run, call));
         }
         let wants = match (&hold.needs, &decision.verdict) {

@@ -59,7 +59,7 @@ impl Draft<'_> {
     pub(super) fn request_model(&mut self) {
         let turn = self.run.progress.turns;
         let limit = self.context.agent.limits.turns;
-        if turn >= limit {
+        if turn - self.run.progress.old_turns >= limit {
             return self.fail(Failure {
                 kind: "turn_limit".into(),
                 message: format!(
@@ -71,8 +71,13 @@ impl Draft<'_> {
                 status: None,
             });
         }
-        let before = self.run.progress.last_turn.and_then(|step| self.run.step(step));
-        let asked = before.map(|step| step.asked).unwrap_or_default();
+        let before = self.run.progress.last_turn.and_then(|step| Some((step, self.run.step(step)?.asked)));
+        let asked = match before {
+            // Models that were given up may be there again.
+            Some((step, asked)) if self.is_old(step) => Asked { place: 0, ..asked },
+            Some((_, asked)) => asked,
+            None => Asked::default(),
+        };
         self.request(self.run.progress.steps, 1, StepCall::Model { turn }, asked);
     }
 
@@ -135,7 +140,7 @@ impl Draft<'_> {
 
     /// Why the run ends whose latest turn failed: with each model that was asked and its reason, when there are several.
     pub(super) fn out_of_models(&self, last: &Step, error: Failure) -> Failure {
-        let given_up: Vec<_> = self.run.steps.iter().flat_map(|step| &step.given_up).collect();
+        let given_up: Vec<_> = self.new_steps().flat_map(|step| &step.given_up).collect();
         let trimmed = last.asked.trims > 0 && &*error.kind == TOO_LONG;
         let error = if trimmed { also_trimmed(error) } else { error };
         if given_up.is_empty() {
@@ -145,6 +150,11 @@ impl Draft<'_> {
         let reasons: Vec<_> = given_up.into_iter().chain([&last]).map(|model| self.reason(model)).collect();
         let message = format!("no model answered. {}", reasons.join(". ")).into();
         Failure { kind: "models_failed".into(), message, status: None }
+    }
+
+    /// The steps since the run was last queued.
+    pub(super) fn new_steps(&self) -> impl Iterator<Item = &Arc<Step>> {
+        self.run.steps.iter().skip(self.run.progress.old_steps as usize)
     }
 
     fn reason(&self, given_up: &GivenUp) -> String {

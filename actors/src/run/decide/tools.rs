@@ -4,6 +4,7 @@ use reenact_events::{
     Text,
     agent::Effect,
     event::{Resolution, StepCall, StepCompleted, StepInDoubt, StepResolved, StepResult, ToolCallRequest},
+    session_state::StateChanges,
 };
 
 use super::{Asked, Draft, PARALLEL_TOOLS_MAX, ReconcileAnswer, StepState};
@@ -43,7 +44,8 @@ impl Draft<'_> {
 
     fn refusal_of(&self, call: &ToolCallRequest) -> Option<String> {
         let limit = self.context.agent.limits.tool_calls;
-        if self.run.progress.steps - self.run.progress.turns >= limit {
+        let made = self.run.steps.iter().filter(|step| matches!(step.call, StepCall::Tool { .. })).count();
+        if made >= limit as usize {
             return Some(format!(
                 "this run may call tools {limit} times at most, and has; answer without further calls"
             ));
@@ -58,12 +60,34 @@ impl Draft<'_> {
 
     fn tool_error(&mut self, step: u32, attempt: u32, text: &str) {
         let result = StepResult::Tool { content: Text::inline(text), error: true, media: Vec::new() };
-        self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms: 0 });
+        self.push(StepCompleted {
+            run_id: self.run_id(),
+            step,
+            attempt,
+            result,
+            duration_ms: 0,
+            unfit: None,
+            session_state: None,
+        });
     }
 
-    pub(super) fn tool_returned(&mut self, step: u32, attempt: u32, result: StepResult, duration_ms: u64) {
+    pub(super) fn tool_returned(
+        &mut self,
+        step: u32,
+        attempt: u32,
+        (result, session_state): (StepResult, Option<Box<StateChanges>>),
+        duration_ms: u64,
+    ) {
         if self.run.awaits(step, attempt).is_some() {
-            self.push(StepCompleted { run_id: self.run_id(), step, attempt, result, duration_ms });
+            self.push(StepCompleted {
+                run_id: self.run_id(),
+                step,
+                attempt,
+                result,
+                duration_ms,
+                unfit: None,
+                session_state,
+            });
             self.advance();
         }
     }
@@ -73,7 +97,7 @@ impl Draft<'_> {
             return;
         }
         match answer {
-            ReconcileAnswer::Happened(result) => self.tool_returned(step, attempt, result, 0),
+            ReconcileAnswer::Happened(result, state) => self.tool_returned(step, attempt, (result, state), 0),
             ReconcileAnswer::DidNotHappen => self.again(step),
             ReconcileAnswer::Unknown(reason) => {
                 self.push(StepInDoubt { run_id: self.run_id(), step, attempt, reason });

@@ -167,6 +167,7 @@ fn told(command: &RunCommand) -> String {
             format!("the model {how}, step {step} attempt {attempt}")
         }
         RunCommand::ToolReturned { step, attempt, .. } => format!("the tool returned, step {step} attempt {attempt}"),
+        RunCommand::Guarded { step, attempt, .. } => format!("the guardrail was asked, step {step} attempt {attempt}"),
         RunCommand::Reconciled { step, attempt, .. } => format!("the tool was asked, step {step} attempt {attempt}"),
         RunCommand::StartedTooLate { step, .. } => format!("step {step} was not begun in time"),
         RunCommand::RetryDue { step } => format!("the retry of step {step} was due"),
@@ -174,6 +175,7 @@ fn told(command: &RunCommand) -> String {
         RunCommand::Cancel { .. } => "it was cancelled".to_owned(),
         RunCommand::Resolve { decisions, .. } => format!("{} tool calls were decided about", decisions.len()),
         RunCommand::Expire => "the time for a decision was over".to_owned(),
+        RunCommand::Requeue { .. } => "it was queued again".to_owned(),
         RunCommand::Fail(failure) => format!("it could not go on: {}", failure.kind),
     }
 }

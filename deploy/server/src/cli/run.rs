@@ -1,7 +1,7 @@
 //! `reenact run AGENT MESSAGE`: shows the answer as it comes, and stays with the run when the server goes
 //! away and comes back.
 
-use std::{io::Read, time::Duration};
+use std::{fs, io::Read, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -37,6 +37,15 @@ pub(super) struct Run {
     /// Do not wait: print the run's id and leave it at work.
     #[arg(long, conflicts_with = "no_stream")]
     background: bool,
+    /// A JSON object that is kept with the run for your own use.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// A JSON object: keys that the session's state has from this run on.
+    #[arg(long, value_name = "JSON")]
+    session_state: Option<String>,
+    /// The answer must be JSON that fits the JSON Schema in this file.
+    #[arg(long, value_name = "FILE")]
+    output_schema: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
 }
@@ -80,6 +89,12 @@ impl Run {
         if self.background {
             form.push(("background", "true".to_owned()));
         }
+        if let Some(path) = &self.output_schema {
+            let schema = fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+            form.push(("output_schema", schema));
+        }
+        form.extend(self.metadata.clone().map(|metadata| ("metadata", metadata)));
+        form.extend(self.session_state.clone().map(|state| ("session_state", state)));
         form.extend(self.session.clone().map(|session| ("session_id", session)));
         form.extend(user.map(|user| ("user_id", user.to_owned())));
         Ok(form)
@@ -136,6 +151,8 @@ fn show_whole(run: &Value, json: bool) -> anyhow::Result<()> {
         output::json(run)?;
     } else if run["content"].is_string() {
         output::lines([output::text(run, "content").to_owned()])?;
+    } else if !run["content"].is_null() {
+        output::json(&run["content"])?;
     } else {
         output::lines([format!("run {} in session {}", output::text(run, "run_id"), output::text(run, "session_id"))])?;
     }

@@ -1,4 +1,4 @@
-//! `reenact runs`: list, show, cancel; continue is in [`decide`](super::decide).
+//! `reenact runs`: list, show, cancel, requeue; continue is in [`decide`](super::decide).
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -22,6 +22,8 @@ pub(super) enum Runs {
     Cancel(One),
     /// Decide about the tool calls that a paused run waits for somebody with.
     Continue(Continue),
+    /// Let a run that has failed or was cancelled go on from its last completed step.
+    Requeue(One),
 }
 
 /// List runs, newest first.
@@ -62,6 +64,7 @@ impl Runs {
             Self::Show(one) => show(&one.find().await?.1, json),
             Self::Cancel(one) => one.cancel(json).await,
             Self::Continue(decide) => decide.execute(json).await,
+            Self::Requeue(one) => one.requeue(json).await,
         }
     }
 }
@@ -106,6 +109,18 @@ impl One {
     }
 }
 
+impl One {
+    async fn requeue(&self, json: bool) -> anyhow::Result<()> {
+        let client = Client::of(&self.server)?;
+        let request = client.request(Method::POST, &["queue", "jobs", &self.run, "requeue"], &[])?;
+        let job = client.json(request).await?;
+        if json {
+            return output::json(&job);
+        }
+        output::lines([format!("run {} is {}", self.run, text(&job, "status"))])
+    }
+}
+
 pub(super) fn show(run: &Value, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(run);
@@ -133,5 +148,10 @@ pub(super) fn show(run: &Value, json: bool) -> anyhow::Result<()> {
         output::lines([format!("waits: {reason}")])?;
         output::lines([format!("decide with: {}", how_to_decide(text(run, "run_id")))])?;
     }
-    output::lines([format!("\n{}", text(run, "content"))])
+    let content = match &run["content"] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        json => json.to_string(),
+    };
+    output::lines([format!("\n{content}")])
 }

@@ -149,6 +149,12 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
+            SubmitError::Refused(Refusal::NotRequeued(_)) => {
+                Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")
+            }
+            SubmitError::Refused(Refusal::OutputSchema(_)) => {
+                Self::malformed(Fault::new("body", "output_schema", "json_schema", text))
+            }
             SubmitError::Refused(Refusal::DecisionLate { .. }) => Self::conflict(text).named("decision_late"),
             SubmitError::Refused(Refusal::DecisionUnfit { .. }) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, text).named("decision_unfit")

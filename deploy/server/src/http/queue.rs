@@ -8,7 +8,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use reenact_events::{RunId, SessionId, event::RunStatus};
+use reenact_events::{Command, CommandBody, RunId, SessionId, event::RunStatus};
 use reenact_projections::query::{RunFilter, RunRow};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use super::{
     error::{ApiError, ErrorBody},
     fields::{Fields, PathIds, Query},
+    ids,
     paging::{Listed, listed, order, paging},
     position::After,
     scope::caller,
@@ -69,7 +70,7 @@ pub struct QueueJob {
     pub payload: Value,
     /// `queued`, `running`, `paused`, `completed`, `failed` or `cancelled`.
     pub status: &'static str,
-    /// 0 while it waits for its turn, else 1: a run goes on from its last step and is never begun again.
+    /// 0 while it waits for its turn, else 1: a run goes on from its last step and is never begun again, also when it is queued again.
     pub attempt: u32,
     /// Always 1.
     pub max_attempts: u32,
@@ -185,6 +186,39 @@ pub async fn one(
     let run = path.get("job_id", RunId::parse)?;
     let token = services.caught_up(after.as_ref()).await?;
     let row = services.views.run(&caller.scope, &run).await?.ok_or_else(|| ApiError::not_found("Job not found"))?;
+    Ok((token, Json(QueueJob::of(&row))).into_response())
+}
+
+/// Lets a run that has failed or was cancelled wait for its turn once more.
+#[utoipa::path(
+    post, path = "/queue/jobs/{job_id}/requeue", tag = "Queue", operation_id = "requeue_job",
+    description = "The run goes on from its last completed step: what its tools did is not done again.",
+    params(
+        ("job_id" = String, Path, description = "The run's id"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+        ("clear_cancellation" = Option<bool>, Query, description = "Means nothing here: a cancellation ends with the run that it stopped"),
+        ("force" = Option<bool>, Query, description = "Means nothing here: an attempt that is dead is known to be"),
+    ),
+    responses(
+        (status = 200, description = "The job, queued", body = QueueJob),
+        (status = 400, description = "The run has neither failed nor was it cancelled", body = ErrorBody),
+        (status = 404, description = "No such job, or it is another user's", body = ErrorBody),
+        (status = 429, description = "The queue is full; `Retry-After` says when to ask again", body = ErrorBody),
+    )
+)]
+pub async fn requeue(Ready(services): Ready, path: PathIds, Query(query): Query) -> Result<Response, ApiError> {
+    let caller = caller(&query)?;
+    for flag in ["clear_cancellation", "force"] {
+        query.truth(flag, false)?;
+    }
+    let run_id = path.get("job_id", RunId::parse)?;
+    services.caught_up(None).await?;
+    let not_found = || ApiError::not_found("Job not found");
+    let row = services.views.run(&caller.scope, &run_id).await?.ok_or_else(not_found)?;
+    let body = CommandBody::RequeueRun { session_id: Some(row.session_id), run_id: run_id.clone(), asked: 0 };
+    let (_, token) = services.submit(Command::new(ids::command(), caller.user_id.clone(), body)).await?;
+    services.caught_up(None).await?;
+    let row = services.views.run(&caller.scope, &run_id).await?.ok_or_else(not_found)?;
     Ok((token, Json(QueueJob::of(&row))).into_response())
 }
 

@@ -54,6 +54,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(queue::stats))
         .routes(routes!(queue::list))
         .routes(routes!(queue::one))
+        .routes(routes!(queue::requeue))
         .routes(routes!(list::one))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))

@@ -63,6 +63,10 @@ pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>,
     for message in &call.messages {
         conversation.take(message, blobs).await?;
     }
+    if let Some(schema) = &call.output_schema {
+        // Only the newer models take a schema as a field; all of them follow words.
+        sendable::ask_for_json(&mut conversation.system, schema);
+    }
     written(&Request {
         model: &call.model.id,
         max_tokens: call.model.max_tokens.unwrap_or(MAX_TOKENS),

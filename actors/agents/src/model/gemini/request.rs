@@ -30,7 +30,7 @@ struct Request<'a> {
     system_instruction: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tools<'a>>,
-    generation_config: Config,
+    generation_config: Config<'a>,
 }
 
 #[derive(Serialize)]
@@ -62,11 +62,15 @@ impl<'a> Declaration<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config {
+struct Config<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a RawJson>,
 }
 
 /// The request's body.
@@ -78,6 +82,12 @@ pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>,
     for message in &call.messages {
         conversation.take(message, blobs).await?;
     }
+    // Models before the third generation take a schema or tools, not both.
+    let schema = call.output_schema.as_ref();
+    let field = schema.filter(|_| call.agent.tools.is_empty());
+    if let Some(schema) = schema.filter(|_| field.is_none()) {
+        sendable::ask_for_json(&mut conversation.system, schema);
+    }
     let function_declarations: Vec<_> = call.agent.tools.iter().map(Declaration::of).collect();
     written(&Request {
         system_instruction: (!conversation.system.is_empty())
@@ -87,6 +97,8 @@ pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>,
         generation_config: Config {
             temperature: call.model.temperature_milli.map(|milli| f64::from(milli) / 1000.0),
             max_output_tokens: call.model.max_tokens,
+            response_mime_type: field.map(|_| "application/json"),
+            response_json_schema: field,
         },
     })
 }

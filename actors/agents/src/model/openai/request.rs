@@ -23,12 +23,33 @@ struct Request<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     // OpenAI's newer models refuse the first name, most other servers do not know the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
+}
+
+/// Not `strict`: that refuses most schemas that are legal, and the answer is checked here anyway.
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: NamedSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'static str,
+    schema: &'a RawJson,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn of(schema: &'a RawJson) -> Self {
+        Self { r#type: "json_schema", json_schema: NamedSchema { name: "answer", schema } }
+    }
 }
 
 #[derive(Serialize)]
@@ -69,6 +90,7 @@ pub(super) async fn body(call: &ModelCall, blobs: &dyn Blobs) -> Result<Vec<u8>,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         tools: call.agent.tools.iter().map(Tool::of).collect(),
+        response_format: call.output_schema.as_ref().map(ResponseFormat::of),
         temperature: model.temperature_milli.map(|milli| f64::from(milli) / 1000.0),
         max_tokens: model.max_tokens.filter(|_| own_server),
         max_completion_tokens: model.max_tokens.filter(|_| !own_server),

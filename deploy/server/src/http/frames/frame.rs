@@ -13,6 +13,8 @@ pub enum Fill {
     Text,
     /// The JSON object that it is.
     Object,
+    /// The JSON that it is.
+    Json,
 }
 
 /// A server-sent event: its name, its JSON and, unless it is a control frame, its index.
@@ -94,6 +96,7 @@ impl WireFrame {
 fn value_of(text: &str, fill: Fill) -> Value {
     match fill {
         Fill::Text => json!(text),
+        Fill::Json => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         // What is no object was never called with; it is shown as it was written.
         Fill::Object => serde_json::from_str(text).ok().filter(Value::is_object).unwrap_or(json!({"raw": text})),
     }

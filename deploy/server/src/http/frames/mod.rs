@@ -22,8 +22,11 @@
 //! | `step.resolved`, `step.answered`, `step.expired` | `ToolCallCompleted` or `ToolCallError`; nothing when the call is made. After the last one the run is PENDING |
 //! | `paused` | `RunContentCompleted` at `E - 1`, `RunPaused` |
 //! | `continued` | `RunContinued` |
+//! | `step.requested`, guardrail | `PreHookStarted` or `PostHookStarted`, for the first attempt |
+//! | `step.completed`, guardrail | `PreHookCompleted` or `PostHookCompleted`, unless it blocks |
 //! | `completed` | `RunContentCompleted` at `E - 1`, `RunCompleted` |
 //! | `failed`, `cancelled` | `RunError`, `RunCancelled` |
+//! | `requeued` | nothing; the run is PENDING, and `RunStarted` follows when its turn comes |
 //!
 //! `attempt_restarted {run_id, step, attempt}` means: the words of this step so far are void, those that
 //! follow replace them.
@@ -35,12 +38,15 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use reenact_actors::live::{Frame, FrameBody, index_of};
 use reenact_events::{
-    AgentId, RunEvent, RunId, SessionId, Text, Timestamp,
+    AgentId, RawJson, RunEvent, RunId, SessionId, Text, Timestamp,
+    agent::Guarded,
     event::{AskedModel, RunStatus, StepCall, StepCompleted, StepFailed, StepRequested, StepResult},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use frame::{Fill, WireFrame};
 use tools::Tools;
@@ -85,7 +91,9 @@ pub struct Frames {
     speaking: Option<Speaking>,
     asked: Option<AskedModel>,
     tools: Tools,
+    guardrails: BTreeMap<u32, (Arc<str>, Guarded)>,
     totals: Totals,
+    metadata: Option<Value>,
 }
 
 impl Frames {
@@ -101,7 +109,9 @@ impl Frames {
             speaking: None,
             asked: None,
             tools: Tools::default(),
+            guardrails: BTreeMap::new(),
             totals: Totals::default(),
+            metadata: None,
         }
     }
 
@@ -123,9 +133,9 @@ impl Frames {
         self.last
     }
 
-    /// Takes a paused run for one that goes on: a decision was made, its events are on their way.
+    /// Takes a run that is paused or has failed for one that goes on: its events are on their way.
     pub fn go_on(&mut self) {
-        if self.status == RunStatus::Paused {
+        if matches!(self.status, RunStatus::Paused | RunStatus::Error) {
             self.status = RunStatus::Running;
         }
     }
@@ -154,7 +164,15 @@ impl Frames {
 
     fn event(&mut self, index: u64, at: Timestamp, event: &RunEvent) -> Vec<WireFrame> {
         match event {
-            RunEvent::Queued(_) | RunEvent::CancelRequested(_) => Vec::new(),
+            RunEvent::Queued(queued) => {
+                self.metadata = queued.metadata.as_ref().map(RawJson::value);
+                Vec::new()
+            }
+            RunEvent::CancelRequested(_) => Vec::new(),
+            RunEvent::Requeued(_) => {
+                self.status = RunStatus::Pending;
+                Vec::new()
+            }
             RunEvent::Started(_) => {
                 self.status = RunStatus::Running;
                 self.started_at = Some(at);
@@ -201,15 +219,24 @@ impl Frames {
         match event {
             RunEvent::Completed(completed) => {
                 self.status = RunStatus::Completed;
-                let frame = self.frame(index, at, "RunCompleted").with("content_type", json!("str"));
+                let (kind, fill) = if completed.json { ("dict", Fill::Json) } else { ("str", Fill::Text) };
+                let frame = self.frame(index, at, "RunCompleted").with("content_type", json!(kind));
                 let metrics = self.totals.metrics(self.started_at.map(|start| at.ms_since(start)));
-                let frame = frame.with("metrics", metrics).text("/content", &completed.content, Fill::Text);
+                let frame = frame.with("metrics", metrics).text("/content", &completed.content, fill);
+                let frame = match &self.metadata {
+                    Some(metadata) => frame.with("metadata", metadata.clone()),
+                    None => frame,
+                };
                 vec![self.frame(index - 1, at, "RunContentCompleted"), frame]
             }
             RunEvent::Failed(failed) => {
                 self.status = RunStatus::Error;
                 let frame = self.frame(index, at, "RunError").with("content", json!(&*failed.error.message));
                 let frame = frame.with("error_type", json!(&*failed.error.kind));
+                let frame = match &failed.error_id {
+                    Some(id) => frame.with("error_id", json!(id)),
+                    None => frame,
+                };
                 vec![match failed.error.status {
                     Some(status) => frame.with("additional_data", json!({"status": status})),
                     None => frame,
@@ -243,6 +270,11 @@ impl Frames {
                 made.push(self.of_model(index, at, "ModelRequestStarted"));
                 made
             }
+            StepCall::Guardrail { name, on } => {
+                let known = self.guardrails.insert(step.step, (name.clone(), *on)).is_some();
+                let frame = hook(self.frame(index, at, hook_name(*on, "Started")), name, *on);
+                if known { Vec::new() } else { vec![frame] }
+            }
             StepCall::Tool { call_id, name, arguments, .. } => {
                 let known = self.tools.requested(step.step, at, call_id, name, arguments);
                 if known {
@@ -269,6 +301,12 @@ impl Frames {
 
     fn completed(&mut self, index: u64, at: Timestamp, step: &StepCompleted) -> Vec<WireFrame> {
         match &step.result {
+            StepResult::Guardrail { blocked } => match self.guardrails.get(&step.step) {
+                Some((name, on)) if blocked.is_none() => {
+                    vec![hook(self.frame(index, at, hook_name(*on, "Completed")), name, *on)]
+                }
+                _ => Vec::new(),
+            },
             StepResult::Tool { content, error, .. } => {
                 let frame = self.frame(index, at, if *error { "ToolCallError" } else { "ToolCallCompleted" });
                 self.tools.done(frame, step.step, content, *error, Some(step.duration_ms)).into_iter().collect()
@@ -354,6 +392,23 @@ impl Frames {
     fn restarted(&self, at: Timestamp, step: u32, attempt: u32) -> WireFrame {
         let frame = WireFrame::new(None, "attempt_restarted", at, &self.who);
         frame.with("step", json!(step)).with("attempt", json!(attempt))
+    }
+}
+
+/// A guardrail is one of AgentOS's hooks.
+fn hook_name(on: Guarded, what: &str) -> &'static str {
+    match (on, what) {
+        (Guarded::Input, "Started") => "PreHookStarted",
+        (Guarded::Input, _) => "PreHookCompleted",
+        (Guarded::Output, "Started") => "PostHookStarted",
+        (Guarded::Output, _) => "PostHookCompleted",
+    }
+}
+
+fn hook(frame: WireFrame, name: &str, on: Guarded) -> WireFrame {
+    match on {
+        Guarded::Input => frame.with("pre_hook_name", json!(name)),
+        Guarded::Output => frame.with("post_hook_name", json!(name)),
     }
 }
 

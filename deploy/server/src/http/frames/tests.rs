@@ -43,6 +43,8 @@ fn queued() -> RunEvent {
         metadata: None,
         stream: true,
         background: false,
+        output_schema: None,
+        session_state: None,
     }
     .into()
 }
@@ -72,16 +74,16 @@ fn said(step: u32, attempt: u32, text: &str) -> RunEvent {
         finish_reason: None,
         first_token_ms: Some(5),
     };
-    StepCompleted { run_id: run(), step, attempt, result, duration_ms: 7 }.into()
+    StepCompleted { run_id: run(), step, attempt, result, duration_ms: 7, unfit: None, session_state: None }.into()
 }
 
 fn returned(step: u32, error: bool) -> RunEvent {
     let result = StepResult::Tool { content: Text::inline("3"), error, media: Vec::new() };
-    StepCompleted { run_id: run(), step, attempt: 1, result, duration_ms: 7 }.into()
+    StepCompleted { run_id: run(), step, attempt: 1, result, duration_ms: 7, unfit: None, session_state: None }.into()
 }
 
 fn completed(text: &str) -> RunEvent {
-    RunCompleted { run_id: run(), content: Text::inline(text) }.into()
+    RunCompleted { run_id: run(), content: Text::inline(text), json: false }.into()
 }
 
 /// What happens to a run, in the hub's terms.
@@ -311,7 +313,7 @@ fn changed(call: &StepCall) -> StepCall {
         StepCall::Tool { call_id, name, effect, .. } => {
             StepCall::Tool { call_id, name, arguments: Text::inline(r#"{"a":2}"#), effect }
         }
-        model @ StepCall::Model { .. } => model,
+        other @ (StepCall::Model { .. } | StepCall::Guardrail { .. }) => other,
     }
 }
 
@@ -342,6 +344,7 @@ fn every_end_has_its_frame_and_status() {
     let failed = RunFailed {
         run_id: run(),
         error: Failure { kind: "rate_limited".into(), message: "slow down".into(), status: Some(429) },
+        error_id: None,
     };
     let cancelled = RunCancelled {
         run_id: run(),
@@ -364,7 +367,7 @@ fn every_end_has_its_frame_and_status() {
 
 #[test]
 fn a_text_kept_as_a_blob_is_left_for_the_shell_to_fill_in() {
-    let event = RunEvent::from(RunCompleted { run_id: run(), content: Text::Blob(BlobRef::of(b"long")) });
+    let event = RunEvent::from(RunCompleted { run_id: run(), content: Text::Blob(BlobRef::of(b"long")), json: false });
     let frame = Frame { index: index_of(3), body: FrameBody::Event { at: Timestamp(1), event: event.into() } };
     let made = fold(&[frame], None).pop().unwrap();
     assert_eq!(made.data.get("content"), None);

@@ -201,7 +201,7 @@ fn input_field(field: &InputField) -> Value {
 fn said(result: StepResult) -> Option<(Text, bool)> {
     match result {
         StepResult::Tool { content, error, .. } => Some((content, error)),
-        StepResult::Model { .. } => None,
+        StepResult::Model { .. } | StepResult::Guardrail { .. } => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs: start, watch, read, stop, go on.
 
+mod again;
 pub mod cancel;
 pub mod decisions;
 pub mod list;

@@ -1,6 +1,6 @@
 //! `POST /agents/{agent_id}/runs/{run_id}/continue`: decides about calls that a paused run waits for somebody with.
 //! Several can be decided at once or one after another, in any order; when all are, the run goes on. What the form
-//! can say is in [`decisions`].
+//! can say is in [`decisions`]. A run that failed goes on without any, see `again`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use reenact_projections::expand;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{decisions, find, identity, read};
+use super::{again, decisions, find, identity, read};
 use crate::http::{
     error::{ApiError, ErrorBody},
     feed::Feed,
@@ -32,9 +32,10 @@ use crate::http::{
 pub struct ContinueForm {
     /// A JSON list of the tool calls from `RunPaused`, decided as each needs: `confirmed` true or false (with
     /// `confirmation_note`, or changed `tool_args`), values in `user_input_schema`, or `result`. Calls of which it says
-    /// nothing go on waiting.
+    /// nothing go on waiting. Nothing for a run that failed, which goes on from its last completed step.
     pub tools: Option<String>,
-    /// The same as AgentOS's requirements: a JSON list from `requirements` of `RunPaused`. One of the two is needed.
+    /// The same as AgentOS's requirements: a JSON list from `requirements` of `RunPaused`. One of the two is needed
+    /// for a paused run.
     pub requirements: Option<String>,
     /// The run's session; a run of another one is not found.
     pub session_id: Option<String>,
@@ -70,11 +71,16 @@ pub async fn proceed(
 ) -> Result<Response, ApiError> {
     let fields = &form.fields;
     let caller = caller(fields)?;
+    again::refuse_what_is_not_here(fields)?;
     let session = fields.id("session_id", SessionId::parse)?;
     let (stream, background) = (fields.truth("stream", true)?, fields.truth("background", false)?);
     services.caught_up(None).await?;
     let (agent, run_id) = (path.get("agent_id", AgentId::parse)?, path.get("run_id", RunId::parse)?);
     let mut found = find(&app, &services, &caller.scope, &agent, &run_id, session.as_ref()).await?;
+    let said = |name| fields.text(name).is_some_and(|list| !matches!(list, "" | "[]"));
+    if found.row.status == RunStatus::Error && !said("tools") && !said("requirements") {
+        return again::go_on(app, services, caller, found, (stream, background)).await;
+    }
     if found.row.status != RunStatus::Paused {
         return Err(not_waiting(found.row.status));
     }
@@ -109,8 +115,9 @@ pub async fn proceed(
 fn not_waiting(status: RunStatus) -> ApiError {
     let status = status.as_str();
     let text = format!(
-        "the run is {status}: in this version only a PAUSED run can be continued, by deciding about the tool calls \
-         that it waits with; to go on with the conversation, start another run in the session"
+        "the run is {status}: in this version a PAUSED run can be continued, by deciding about the tool calls that it \
+         waits with, and one that ended with ERROR, without `tools`; to go on with the conversation, start another run \
+         in the session"
     );
     ApiError::conflict(text).named("not_paused")
 }

@@ -50,8 +50,10 @@ pub struct RunForm {
     pub user_id: Option<String>,
     /// A JSON object for the caller's own use.
     pub metadata: Option<String>,
-    /// A JSON object: the state of a session that this run creates.
+    /// A JSON object: keys that the session's state has from this run on; its other keys stay.
     pub session_state: Option<String>,
+    /// A JSON Schema that the answer must fit, in place of the agent's.
+    pub output_schema: Option<String>,
     /// Files, at most 32 MiB each unless configured otherwise.
     #[schema(format = Binary)]
     pub files: Option<Vec<String>>,
@@ -59,7 +61,7 @@ pub struct RunForm {
 
 /// Fields that change what a run does and that this version does not know: ignoring them would give a wrong
 /// answer without a word.
-const NOT_HERE: [&str; 5] = ["output_schema", "dependencies", "knowledge_filters", "factory_input", "version"];
+const NOT_HERE: [&str; 4] = ["dependencies", "knowledge_filters", "factory_input", "version"];
 /// Keys of the metadata that belong to the runtime; a client's are dropped.
 const RESERVED_METADATA: [&str; 3] = ["agno_component_version", "agno_dispatch_chain", "agno_dispatch_depth"];
 
@@ -143,6 +145,7 @@ impl Request {
             session_state,
             stream: wish.stream,
             background: wish.background,
+            output_schema: fields.object("output_schema")?,
         };
         let run_id = RunId::of_command(&command_id, &start.session_id);
         let key = key.map(|key| key.used_for(&start).map(Box::new)).transpose();

@@ -1,6 +1,7 @@
 //! An agent as it is listed and as it is shown alone.
 
 use reenact_events::{
+    RawJson,
     agent::{AgentSpec, ToolSpec},
     hold::Needs,
 };
@@ -65,6 +66,10 @@ pub struct AgentResponse {
     /// How it answers: `{stream, stream_events}`.
     #[schema(value_type = Object)]
     pub streaming: Value,
+    /// The JSON Schema that its answers must fit, if they must: ours, AgentOS does not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub output_schema: Option<Value>,
     /// What bounds a run, and the version that runs pin: ours, AgentOS has no such fields.
     #[schema(value_type = Object)]
     pub metadata: Value,
@@ -117,6 +122,7 @@ impl From<&AgentSpec> for AgentResponse {
                 "turn_limit": agent.limits.turns,
                 "timeout_s": agent.limits.timeout_s,
             }),
+            output_schema: agent.output_schema.as_ref().map(RawJson::value),
             is_factory: false,
             is_component: false,
             filesystem: false,

@@ -151,7 +151,11 @@ impl RunPreview {
             user_id: row.user_id.as_ref().map(ToString::to_string),
             status: row.status.as_str(),
             run_input: cut(&input_of(&row.run_data)),
-            content_preview: row.run_data["content"].as_str().map(cut),
+            content_preview: match &row.run_data["content"] {
+                Value::Null => None,
+                Value::String(text) => Some(cut(text)),
+                other => Some(cut(&other.to_string())),
+            },
             created_at: iso_seconds(row.created_at),
         }
     }
