@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn only_a_record_of_ours_without_a_value_says_nothing() {
-        let empty = |headers| OwnedMessage::new(None, None, "t".to_owned(), KafkaTimestamp::NotAvailable, 3, 17, headers);
+        let empty =
+            |headers| OwnedMessage::new(None, None, "t".to_owned(), KafkaTimestamp::NotAvailable, 3, 17, headers);
         assert!(says_nothing(&empty(Some(nothing()))));
         assert!(!says_nothing(&empty(None)), "a tombstone is poison");
         assert!(!says_nothing(&message(nothing(), b"{}")), "a value is read");
