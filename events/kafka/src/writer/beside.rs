@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// No transaction is open for longer: the brokers abort it after ten seconds.
-const OPEN_MAX: Duration = Duration::from_secs(15);
+const OPEN_MAX: Duration = Duration::from_secs(12);
 
 /// Topic and partition.
 pub(super) type Place = (String, i32);
