@@ -10,7 +10,6 @@ use reenact_events::{
     command::{KeyUse, StartRun},
     ids::derived,
 };
-use serde_json::json;
 
 use super::{
     error::{ApiError, Fault},
@@ -65,8 +64,18 @@ impl Key {
     pub fn used_for(&self, start: &StartRun) -> Result<KeyUse, serde_json::Error> {
         // A session that follows from the key is none that was named.
         let session = Some(&start.session_id).filter(|session| **session != self.session_id());
-        let StartRun { agent, input, media, metadata, session_state, .. } = start;
-        let request = json!([session, agent.id(), input, media, metadata, session_state]);
+        let StartRun {
+            session_id: _,
+            agent,
+            input,
+            media,
+            metadata,
+            session_state,
+            output_schema,
+            stream: _,
+            background: _,
+        } = start;
+        let request = (session, agent.id(), input, media, metadata, session_state, output_schema);
         let BlobRef { sha256: request, .. } = BlobRef::of(&serde_json::to_vec(&request)?);
         Ok(KeyUse { key: derived("idempotency-key", &[&self.user, &self.key]), request })
     }

@@ -106,6 +106,29 @@ async fn a_full_queue_is_429_with_advice() {
 }
 
 #[tokio::test]
+async fn a05_all_that_a_run_is_asked_for_with_is_of_its_key_to_the_last_digit() {
+    let server = Server::start().await;
+    let plain = [("message", "hi"), ("background", "true"), ("stream", "false")];
+    let with = |name, value| [&plain[..], &[(name, value)]].concat();
+    server.ask(with_key(form(RUNS, &plain), "k")).await.expect(202);
+    for (name, value) in [
+        ("session_id", "s"),
+        ("metadata", r#"{"a": 1}"#),
+        ("session_state", r#"{"a": 1}"#),
+        ("output_schema", r#"{"type": "object"}"#),
+    ] {
+        let refused = server.ask(with_key(form(RUNS, &with(name, value)), "k")).await;
+        assert_eq!(refused.status, 409, "{name}");
+    }
+    // As floating-point numbers they would be one.
+    let [long, longer] = [r#"{"long": 12345678901234567890123}"#, r#"{"long": 12345678901234567890124}"#];
+    for (metadata, status) in [(long, 202), (long, 202), (longer, 409)] {
+        let answer = server.ask(with_key(form(RUNS, &with("metadata", metadata)), "long")).await;
+        assert_eq!(answer.status, status, "{metadata}");
+    }
+}
+
+#[tokio::test]
 async fn a05_one_key_is_one_run() {
     let server = Server::start().await;
     let fields = [("message", "hi"), ("background", "true"), ("stream", "false"), ("user_id", "alice")];
