@@ -43,7 +43,10 @@ impl Writer {
         if places.is_empty() {
             return;
         }
-        let what = Arc::new((Batch { events: Vec::new(), ..batch.clone() }, planned.clone()));
+        let (forwards, answers, dead_letters) =
+            (batch.forwards.clone(), batch.answers.clone(), batch.dead_letters.clone());
+        let part = Batch { forwards, answers, dead_letters, ..Batch::new(batch.id, Vec::new()) };
+        let what = Arc::new((part, planned.clone()));
         for (place, last) in places {
             let put = Beside { last, since: Instant::now(), what: what.clone(), is_gone: false };
             self.beside.insert(place, put);
