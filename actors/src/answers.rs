@@ -109,7 +109,11 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             | Refusal::DecisionLate { run, .. },
         ) => answer.run_id = Some(run.clone()),
         SubmitError::Refused(
-            Refusal::TooLarge(reason) | Refusal::OutputSchema(reason) | Refusal::NotRequeued(reason),
+            Refusal::TooLarge(reason)
+            | Refusal::OutputSchema(reason)
+            | Refusal::NotRequeued(reason)
+            | Refusal::NotForked(reason)
+            | Refusal::ForkPoint(reason),
         ) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
         SubmitError::Unavailable { reason } => {
@@ -140,6 +144,8 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::AgentNotFound) => "agent_not_found",
         SubmitError::Refused(Refusal::OutputSchema(_)) => "output_schema",
         SubmitError::Refused(Refusal::NotRequeued(_)) => "not_requeued",
+        SubmitError::Refused(Refusal::NotForked(_)) => "not_forked",
+        SubmitError::Refused(Refusal::ForkPoint(_)) => "fork_point",
         SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
         SubmitError::QueueFull { .. } => "queue_full",
@@ -173,6 +179,8 @@ fn error(answer: &Answer) -> SubmitError {
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
+        Some("not_forked") => Some(Refusal::NotForked(reason.clone())),
+        Some("fork_point") => Some(Refusal::ForkPoint(reason.clone())),
         Some("output_schema") => Some(Refusal::OutputSchema(reason.clone())),
         Some("key_used") => Some(Refusal::KeyUsed),
         Some("decision_unfit") => {
@@ -254,6 +262,8 @@ mod tests {
             Refusal::SessionBusy(SessionId::trusted("s 2")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
             Refusal::NotRequeued("run `r` is COMPLETED".into()),
+            Refusal::NotForked("run `r` is RUNNING".into()),
+            Refusal::ForkPoint("message 3 is no place to go on from".into()),
             Refusal::OutputSchema("the schema is invalid at `/type`".into()),
             Refusal::unfit(&RunId::trusted("r"), "c", "it waits for a confirmation"),
             Refusal::late(&RunId::trusted("r"), "c"),

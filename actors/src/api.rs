@@ -49,6 +49,12 @@ pub enum Refusal {
     /// The run is not one that can be queued again.
     #[error("{0}")]
     NotRequeued(Arc<str>),
+    /// Nothing can go on from the run.
+    #[error("{0}")]
+    NotForked(Arc<str>),
+    /// Nothing can go on from that place in the run.
+    #[error("{0}")]
+    ForkPoint(Arc<str>),
     /// The decision is not one that the call can do with.
     #[error("{reason}")]
     DecisionUnfit {

@@ -127,7 +127,7 @@ type Turn = (StepResult, Option<Arc<str>>);
 async fn model(job: &Job) -> (Result<Turn, StepError>, Option<u32>) {
     let origin = &job.run.origin;
     let states = &job.partition.states;
-    let history = states.history(&origin.session_id, origin.run_index, job.agent.history_runs as usize);
+    let history = states.history(&origin.session_id, origin.history_before, job.agent.history_runs as usize);
     let (history, values) = match history.and_then(|history| Ok((history, states.session_values(&origin.session_id)?)))
     {
         Ok(read) => read,

@@ -154,6 +154,10 @@ impl LiveHub {
 
     /// Shows a committed event.
     pub fn event(&self, seq: u64, at: Timestamp, event: Arc<RunEvent>) {
+        if matches!(*event, RunEvent::Regenerated(_)) {
+            // Nobody watches a run for what becomes of it after its end.
+            return;
+        }
         let run = event.run_id().clone();
         let is_first = matches!(*event, RunEvent::Queued(_));
         let frame = Frame { index: index_of(seq), body: FrameBody::Event { at, event } };

@@ -96,6 +96,11 @@ impl NodeHandle {
         {
             *session = self.shared.session_of(run_id);
         }
+        if let CommandBody::ForkRun(fork) = &mut command.body
+            && fork.session_id.is_none()
+        {
+            fork.session_id = self.shared.session_of(&fork.run_id);
+        }
         command
     }
 

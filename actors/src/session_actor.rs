@@ -5,6 +5,7 @@
 
 mod accept;
 mod busy;
+mod fork;
 mod line;
 mod requeue;
 mod runs;
@@ -59,7 +60,7 @@ impl SessionMessage {
     }
 }
 
-use accept::Start;
+use accept::Asked;
 
 type Answer = oneshot::Sender<Result<Accepted, SubmitError>>;
 
@@ -191,13 +192,15 @@ impl SessionWork {
         }
         match body {
             CommandBody::StartRun(start) => {
-                let start = Start {
-                    run_id: RunId::of_command(&id, &start.session_id),
-                    user_id,
-                    start: *start,
-                    consumed: consumed.as_ref(),
-                };
-                let answer = self.start_run(&id, start).await?;
+                let run_id = RunId::of_command(&id, self.id());
+                let asked = Asked { cause: &id, run_id, user_id, consumed: consumed.as_ref() };
+                let answer = self.start_run(asked, *start).await?;
+                self.reply(reply, answer, consumed).await
+            }
+            CommandBody::ForkRun(fork) => {
+                let run_id = RunId::of_command(&id, self.id());
+                let asked = Asked { cause: &id, run_id, user_id, consumed: consumed.as_ref() };
+                let answer = self.fork_run(asked, *fork).await?;
                 self.reply(reply, answer, consumed).await
             }
             CommandBody::CancelRun { run_id, reason, .. } => {

@@ -41,6 +41,7 @@ impl Stream {
 
     fn begin(&mut self, index: u64, input: &str) {
         let queued = RunQueued {
+            fork: None,
             run_id: run(index),
             session_id: session(),
             user_id: None,

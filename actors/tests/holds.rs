@@ -81,6 +81,7 @@ impl Scene {
     fn calling(tools: &[&str]) -> Self {
         let agent = agent();
         let queued = RunQueued {
+            fork: None,
             run_id: RunId::trusted("r"),
             session_id: SessionId::trusted("s"),
             user_id: None,

@@ -25,6 +25,7 @@ fn key(name: &str) -> StreamKey {
 
 fn queued(name: &str) -> Event {
     let queued = RunQueued {
+        fork: None,
         run_id: run(name),
         session_id: SessionId::trusted(name),
         user_id: None,

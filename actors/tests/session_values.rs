@@ -75,6 +75,7 @@ fn created(state: Option<&str>) -> Event {
 
 fn queued(run: &str, run_index: u64, session_state: Option<StateChanges>) -> Event {
     RunQueued {
+        fork: None,
         run_id: RunId::trusted(run),
         session_id: session(),
         user_id: None,

@@ -14,14 +14,14 @@ use reenact_actors::{
 use reenact_events::{
     AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::{Effect, Guarded},
-    event::{Blocked, Failure, Resolution, RunStatus, StepCall, StepResult, ToolCallRequest, Usage},
+    event::{Blocked, Failure, Resolution, RunStatus, Said, StepCall, StepResult, ToolCallRequest, Usage},
     hold::{InputField, Needs, OnExpiry},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 12_873_295_971_338_545_233;
+const EXPECTED: u64 = 4_124_160_754_389_335_280;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -92,6 +92,9 @@ fn a_changed_shape_has_a_changed_name() {
         media: Vec::new(),
         output_schema: RawJson::parse("{}").ok(),
         queued_at: Timestamp(5),
+        said: vec![Said { step: 1, text: Text::inline("more") }],
+        history_before: 4,
+        taken_over: 2,
     };
     let progress = Progress {
         status: RunStatus::Running,

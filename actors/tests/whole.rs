@@ -27,6 +27,7 @@ fn entries_of_ended(input: &str) -> usize {
     let store = Arc::new(MemoryStore::default());
     let states = States::new(store.clone());
     let queued = RunQueued {
+        fork: None,
         run_id: run_id.clone(),
         session_id: session_id.clone(),
         user_id: None,

@@ -90,6 +90,8 @@ pub enum CommandBody {
         /// How many partitions did not know the run.
         asked: u32,
     },
+    /// Go on from a message of a run with a new one.
+    ForkRun(Box<ForkRun>),
     /// Create a session.
     CreateSession {
         /// Its id.
@@ -175,6 +177,46 @@ pub struct StartRun {
     pub output_schema: Option<RawJson>,
 }
 
+/// See [`CommandBody::ForkRun`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForkRun {
+    /// In which session; without it the partitions are asked in turn.
+    pub session_id: Option<SessionId>,
+    /// The run to go on from.
+    pub run_id: RunId,
+    /// From where in it.
+    pub from: ForkFrom,
+    /// What is said then.
+    pub input: Option<Text>,
+    /// The new run stands in place of the other, which is history no more.
+    pub replaces: bool,
+    /// Another model than the agent's, at the same provider.
+    pub model: Option<Arc<str>>,
+    /// Other instructions than the agent's.
+    pub instructions: Option<Arc<str>>,
+    /// The caller watches the new run as a stream.
+    pub stream: bool,
+    /// The caller does not wait.
+    pub background: bool,
+    /// How many partitions did not know the run.
+    pub asked: u32,
+}
+
+/// Where in a run another one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForkFrom {
+    /// After its latest message from which can be gone on.
+    End,
+    /// After the latest message of a person.
+    LastUser,
+    /// After so many messages.
+    Message(u32),
+    /// Before this step.
+    Step(u32),
+    /// Before its answer, which is to be given anew.
+    Answer,
+}
+
 impl StartRun {
     /// Nothing is said. Files alone are a message too.
     #[must_use]
@@ -196,6 +238,7 @@ impl CommandBody {
             Self::CancelRun { session_id, .. }
             | Self::ContinueRun { session_id, .. }
             | Self::RequeueRun { session_id, .. } => session_id.as_ref(),
+            Self::ForkRun(fork) => fork.session_id.as_ref(),
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
             | Self::DeleteSession { session_id } => Some(session_id),

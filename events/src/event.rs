@@ -4,6 +4,7 @@
 //! optional field keeps the version; anything else makes a new version and an upcaster ([`crate::upcast`]).
 //! Enums inside payloads are externally tagged, so that the state store's binary codec can hold them too.
 
+mod fork;
 mod hold;
 mod run;
 
@@ -35,6 +36,7 @@ pub enum DecodeError {
     },
 }
 
+pub use fork::*;
 pub use hold::*;
 pub use run::*;
 
@@ -171,6 +173,10 @@ catalog! {
         Cancelled(RunCancelled) = "dev.reenact.run.cancelled.v1",
         /// A run that had failed or was stopped waits for its turn once more, to go on from its last completed step.
         Requeued(RunRequeued) = "dev.reenact.run.requeued.v1",
+        /// A run that goes on from another one has this step from it, and does not make it.
+        StepTakenOver(StepTakenOver) = "dev.reenact.run.step.taken_over.v1",
+        /// Another run answers in place of this one, which is history no more.
+        Regenerated(RunRegenerated) = "dev.reenact.run.regenerated.v1",
     }
 }
 
@@ -347,6 +353,8 @@ impl RunEvent {
             Self::Failed(event) => &event.run_id,
             Self::Cancelled(event) => &event.run_id,
             Self::Requeued(event) => &event.run_id,
+            Self::StepTakenOver(event) => &event.run_id,
+            Self::Regenerated(event) => &event.run_id,
         }
     }
 
@@ -383,9 +391,15 @@ pub enum RunStatus {
     Error,
     /// Was stopped.
     Cancelled,
+    /// Had ended, and another run answers in its place.
+    Regenerated,
 }
 
 impl RunStatus {
+    /// Every one.
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Paused, Self::Completed, Self::Error, Self::Cancelled, Self::Regenerated];
+
     /// As AgentOS spells it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -396,13 +410,14 @@ impl RunStatus {
             Self::Completed => "COMPLETED",
             Self::Error => "ERROR",
             Self::Cancelled => "CANCELLED",
+            Self::Regenerated => "REGENERATED",
         }
     }
 
     /// Whether the run has ended.
     #[must_use]
     pub fn is_end(self) -> bool {
-        matches!(self, Self::Completed | Self::Error | Self::Cancelled)
+        matches!(self, Self::Completed | Self::Error | Self::Cancelled | Self::Regenerated)
     }
 }
 

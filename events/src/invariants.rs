@@ -12,6 +12,7 @@
 //!   too long.
 //! * `R6`: a held call is decided about once, not made unless it was confirmed, and held again only in a run that was
 //!   queued again.
+//! * `R7`: a run takes steps over before it begins, and never makes one of them; only a run that has ended is replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +49,7 @@ struct StepWatch {
 struct RunWatch {
     started: bool,
     ended: bool,
+    replaced: bool,
     steps: BTreeMap<u32, StepWatch>,
     asked: (u32, u32),
 }
@@ -130,13 +132,21 @@ impl Watch {
 
 impl RunWatch {
     fn see(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
-        if let RunEvent::Requeued(_) = event {
+        if let RunEvent::Requeued(_) = event
+            && !self.replaced
+        {
             // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
             (self.started, self.asked.0) = (false, 0);
             self.steps.values_mut().for_each(|step| step.may_be_held_again = step.held);
             return match std::mem::take(&mut self.ended) {
                 true => Ok(()),
                 false => Err(("R1", "queued again before its end".to_owned())),
+            };
+        }
+        if let RunEvent::Regenerated(_) = event {
+            return match self.ended && !std::mem::replace(&mut self.replaced, true) {
+                true => Ok(()),
+                false => Err(("R7", "replaced before its end, or twice".to_owned())),
             };
         }
         if self.ended {
@@ -152,6 +162,7 @@ impl RunWatch {
             RunEvent::StepFailed(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepInDoubt(step) => self.latest(step.step, step.attempt).map(drop),
             RunEvent::StepResolved(step) => self.resolved(step.step, &step.resolution),
+            RunEvent::StepTakenOver(step) => self.taken_over(step.step),
             RunEvent::StepHeld(step) => self.held(step.step),
             RunEvent::StepAnswered(step) => {
                 self.released(step.step, !matches!(step.verdict, Verdict::Confirmed { .. }))
@@ -191,6 +202,14 @@ impl RunWatch {
         if model.place < place || model.trims < trims {
             return Err(("R5", format!("model {} trim {} after {place} and {trims}", model.place, model.trims)));
         }
+        Ok(())
+    }
+
+    fn taken_over(&mut self, step: u32) -> Result<(), (&'static str, String)> {
+        if self.started || step as usize != self.steps.len() {
+            return Err(("R7", format!("step {step} is taken over where {} follows", self.steps.len())));
+        }
+        self.steps.insert(step, StepWatch { settled: true, ..StepWatch::default() });
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 mod convert;
 mod decision;
 mod fields;
+mod fork;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +25,16 @@ pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 pub const CORRELATION_BYTES_MAX: usize = 1024;
 
 /// The kinds of command, by the word that stands in `type`.
-pub const KINDS: [&str; 7] =
-    ["StartRun", "CancelRun", "ContinueRun", "RequeueRun", "CreateSession", "UpdateSession", "DeleteSession"];
+pub const KINDS: [&str; 8] = [
+    "StartRun",
+    "CancelRun",
+    "ContinueRun",
+    "RequeueRun",
+    "ForkRun",
+    "CreateSession",
+    "UpdateSession",
+    "DeleteSession",
+];
 
 /// The idempotency key, in a command that the runtime hands on. Publishers know no such field: their command's id is
 /// their key.
@@ -122,6 +131,7 @@ pub fn schema(kind: &str) -> Option<Value> {
         "CancelRun" => own::<fields::CancelRun>(),
         "ContinueRun" => own::<fields::ContinueRun>(),
         "RequeueRun" => own::<fields::RequeueRun>(),
+        "ForkRun" => own::<fields::ForkRun>(),
         "CreateSession" => own::<fields::CreateSession>(),
         "UpdateSession" => own::<fields::UpdateSession>(),
         "DeleteSession" => own::<fields::DeleteSession>(),

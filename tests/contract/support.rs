@@ -45,6 +45,7 @@ impl Writer {
     pub(crate) fn full_event(&mut self, session: &str, run: &str) -> NewEvent {
         let session_id = SessionId::trusted(&format!("{}{session}", self.prefix));
         let queued = RunQueued {
+            fork: None,
             run_id: RunId::trusted(run),
             session_id: session_id.clone(),
             user_id: Some(UserId::trusted("Zoë 🙂")),

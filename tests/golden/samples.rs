@@ -2,6 +2,7 @@
 //! change one here has no effect, so a changed type gets a new sample with a new name.
 
 mod agents;
+mod forks;
 
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
@@ -28,8 +29,9 @@ pub(crate) struct Sample {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Sample> {
-    let written =
-        [entities(), agents::registered(), runs(), steps(), outcomes(), decisions(), holds()].into_iter().flatten();
+    let written = [entities(), agents::registered(), runs(), steps(), outcomes(), decisions(), holds(), forks::forks()]
+        .into_iter()
+        .flatten();
     written
         .map(|(name, event)| Sample {
             kind: event.type_name().to_owned(),
@@ -149,6 +151,7 @@ fn entities() -> Vec<Named> {
 
 fn runs() -> Vec<Named> {
     let full = RunQueued {
+        fork: None,
         run_id: run(),
         session_id: session(),
         user_id: user(),

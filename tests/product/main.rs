@@ -22,6 +22,7 @@ mod accepted_losses;
 mod arenas;
 mod bad_input;
 mod fallbacks;
+mod forks;
 mod guardrails;
 mod key_files;
 mod lost_stores;

@@ -31,6 +31,7 @@ struct Shuffle {
 pub(crate) fn run(seed: u64) -> Result<(), String> {
     let agent = steps::agent();
     let queued = RunQueued {
+        fork: None,
         run_id: RunId::trusted("r"),
         session_id: SessionId::trusted("s"),
         user_id: None,

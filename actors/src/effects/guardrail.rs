@@ -14,13 +14,20 @@ pub(super) async fn ask(job: &Job, name: &str, on: Guarded) -> Result<Option<Blo
     let Some(guardrail) = job.agent.guardrail(name).cloned() else {
         return Err(failure(format!("agent `{}` has no guardrail `{name}`", job.agent.id)));
     };
-    let input = load(&job.run.origin.input, &*tools.blobs).await?;
+    let input = load(message(job), &*tools.blobs).await?;
     let output = match on {
         Guarded::Input => None,
         Guarded::Output => Some(load(&answer(job), &*tools.blobs).await?),
     };
     let agent_id = job.agent.id.clone();
     tools.steps.ask_guardrail(GuardrailCall { guardrail, agent_id, input, output, context: job.context() }).await
+}
+
+/// What a person said last before the step.
+fn message(job: &Job) -> &Text {
+    let origin = &job.run.origin;
+    let said = origin.said.iter().rfind(|said| said.step <= job.at);
+    said.map_or(&origin.input, |said| &said.text)
 }
 
 /// The latest words of the model before the step.

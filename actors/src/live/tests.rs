@@ -54,6 +54,7 @@ fn run() -> RunId {
 
 fn queued() -> Arc<RunEvent> {
     let queued = RunQueued {
+        fork: None,
         run_id: run(),
         session_id: SessionId::trusted("s"),
         user_id: None,

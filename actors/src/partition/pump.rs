@@ -210,11 +210,12 @@ impl Pump {
             _ => {}
         }
         let mut next = command.clone();
-        let (CommandBody::CancelRun { run_id, asked, .. }
-        | CommandBody::ContinueRun { run_id, asked, .. }
-        | CommandBody::RequeueRun { run_id, asked, .. }) = &mut next.body
-        else {
-            return Ok(Route::Unknown);
+        let (run_id, asked) = match &mut next.body {
+            CommandBody::CancelRun { run_id, asked, .. }
+            | CommandBody::ContinueRun { run_id, asked, .. }
+            | CommandBody::RequeueRun { run_id, asked, .. } => (&*run_id, asked),
+            CommandBody::ForkRun(fork) => (&fork.run_id, &mut fork.asked),
+            _ => return Ok(Route::Unknown),
         };
         let known = self.partition.states.run(run_id).map_err(|error| self.broken(error))?;
         if let Some(run) = known {
@@ -385,6 +386,8 @@ fn named(mut command: Command, session: SessionId) -> Command {
     | CommandBody::RequeueRun { session_id, .. } = &mut command.body
     {
         *session_id = Some(session);
+    } else if let CommandBody::ForkRun(fork) = &mut command.body {
+        fork.session_id = Some(session);
     }
     command
 }
@@ -393,6 +396,7 @@ fn named(mut command: Command, session: SessionId) -> Command {
 async fn with_short_texts(mut command: Command, blobs: &dyn Blobs) -> Result<Command, String> {
     let mut texts: Vec<&mut Text> = match &mut command.body {
         CommandBody::StartRun(start) => vec![&mut start.input],
+        CommandBody::ForkRun(fork) => fork.input.iter_mut().collect(),
         CommandBody::ContinueRun { decisions, .. } => {
             let values = decisions.iter_mut().filter_map(|decision| match &mut decision.verdict {
                 Verdict::Result { value } => Some(value),

@@ -7,13 +7,14 @@ mod guardrails;
 mod holds;
 mod models;
 mod output;
+mod replace;
 mod requeue;
 mod tools;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use reenact_events::{
-    RunEvent, StepToken, Text, Timestamp, UserId,
+    RunEvent, RunId, StepToken, Text, Timestamp, UserId,
     agent::{AgentSpec, Effect},
     command::Decision,
     event::{
@@ -135,6 +136,11 @@ pub enum RunCommand {
         /// Who says so.
         by: Option<UserId>,
     },
+    /// It has ended, and another run answers in its place.
+    Replace {
+        /// Which.
+        by: RunId,
+    },
 }
 
 impl RunCommand {
@@ -177,6 +183,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         return match command {
             RunCommand::Resolve { decisions, .. } => Err(Refusal::not_in_doubt(run.id(), &decisions)),
             RunCommand::Requeue { by } => draft.requeue(by).map(|()| draft.events),
+            RunCommand::Replace { by } => draft.replace(by).map(|()| draft.events),
             _ => Ok(Vec::new()),
         };
     }
@@ -209,6 +216,7 @@ pub fn decide(run: &RunState, command: RunCommand, context: &Context) -> Result<
         RunCommand::Expire => draft.expire(),
         RunCommand::Fail(error) => draft.fail(error),
         RunCommand::Requeue { .. } => return Err(not_requeued(run, false)),
+        RunCommand::Replace { by } => draft.replace(by)?,
     }
     Ok(draft.events)
 }
@@ -239,7 +247,7 @@ impl Draft<'_> {
         self.events.push(event);
     }
 
-    fn run_id(&self) -> reenact_events::RunId {
+    fn run_id(&self) -> RunId {
         self.run.id().clone()
     }
 
@@ -260,8 +268,9 @@ impl Draft<'_> {
         if self.run.progress.status != RunStatus::Running {
             return;
         }
-        let Some(last_turn) = self.run.progress.last_turn else {
-            return self.admit_input();
+        let spoken_to_at = self.run.origin.spoken_to_at();
+        let Some(last_turn) = self.run.progress.last_turn.filter(|turn| *turn >= spoken_to_at) else {
+            return self.admit_input(spoken_to_at);
         };
         let Some(last) = self.run.step(last_turn).cloned() else { return };
         match last.state.clone() {

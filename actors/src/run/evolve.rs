@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use reenact_events::{
-    RunEvent, Timestamp,
-    event::{Resolution, RunQueued, RunStatus, StepCall, StepHeld, StepRequested},
+    RunEvent, StepToken, Timestamp,
+    event::{Resolution, RunQueued, RunStatus, StepCall, StepHeld, StepRequested, StepTakenOver},
     hold::{self, Verdict},
 };
 
@@ -24,6 +24,9 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
         media: event.media.clone(),
         output_schema: event.output_schema.clone(),
         queued_at: at,
+        said: event.fork.as_ref().map(|fork| fork.said.clone()).unwrap_or_default(),
+        history_before: event.fork.as_ref().map_or(event.run_index, |fork| fork.history_before),
+        taken_over: event.fork.as_ref().map_or(0, |fork| fork.steps),
     })
 }
 
@@ -53,6 +56,7 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
             (_, Some(outcome)) => settle(run, resolved.step, StepState::Done(outcome)),
             (resolution, None) => settle(run, resolved.step, StepState::Resolved(resolution.clone())),
         },
+        RunEvent::StepTakenOver(step) => take_over(run, step),
         RunEvent::StepHeld(held) => hold(run, held),
         RunEvent::StepAnswered(answered) => answer(run, answered.step, &answered.verdict),
         RunEvent::StepExpired(expired) => settle(run, expired.step, StepState::Done(hold::expired())),
@@ -61,6 +65,7 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
         RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
         RunEvent::Failed(_) => run.progress.status = RunStatus::Error,
         RunEvent::Cancelled(_) => run.progress.status = RunStatus::Cancelled,
+        RunEvent::Regenerated(_) => run.progress.status = RunStatus::Regenerated,
         RunEvent::Requeued(_) => {
             let (steps, turns) = (run.progress.steps, run.progress.turns);
             run.progress = Progress {
@@ -83,6 +88,7 @@ pub fn touched_step(event: &RunEvent) -> Option<u32> {
         RunEvent::StepFailed(event) => Some(event.step),
         RunEvent::StepInDoubt(event) => Some(event.step),
         RunEvent::StepResolved(event) => Some(event.step),
+        RunEvent::StepTakenOver(event) => Some(event.step),
         RunEvent::StepHeld(event) => Some(event.step),
         RunEvent::StepAnswered(event) => Some(event.step),
         RunEvent::StepExpired(event) => Some(event.step),
@@ -116,6 +122,28 @@ fn requested(run: &mut RunState, request: &StepRequested) {
     if matches!(request.call, StepCall::Model { .. }) {
         run.progress.turns += 1;
         run.progress.last_turn = Some(request.step);
+    }
+}
+
+/// Another run made it, so it counts here as what is from before the run was queued.
+fn take_over(run: &mut RunState, taken: &StepTakenOver) {
+    run.steps.push(Arc::new(Step {
+        call: taken.call.clone(),
+        token: StepToken::of_step(run.id(), taken.step),
+        attempt: 0,
+        failures: 0,
+        asked: Asked::default(),
+        given_up: Vec::new(),
+        not_after: Timestamp::default(),
+        state: StepState::Done(taken.result.clone()),
+        unfit: taken.unfit.clone(),
+    }));
+    run.progress.steps += 1;
+    run.progress.old_steps = run.progress.steps;
+    if matches!(taken.call, StepCall::Model { .. }) {
+        run.progress.turns += 1;
+        run.progress.old_turns = run.progress.turns;
+        run.progress.last_turn = Some(taken.step);
     }
 }
 

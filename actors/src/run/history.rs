@@ -44,7 +44,11 @@ pub fn messages(
 
 fn one_run(run: &RunState, trims: u32, messages: &mut Vec<ChatMessage>) {
     messages.push(ChatMessage::User { text: run.origin.input.clone(), media: run.origin.media.clone() });
+    let mut said = run.origin.said.iter().peekable();
     for (at, step) in run.steps.iter().enumerate() {
+        while let Some(said) = said.next_if(|said| said.step as usize <= at) {
+            messages.push(ChatMessage::User { text: said.text.clone(), media: Vec::new() });
+        }
         let StepState::Done(StepResult::Model { text, tool_calls, .. }) = &step.state else { continue };
         if step.unfit.is_some() && run.progress.status == RunStatus::Completed {
             // What fits was answered after it, and that is what later turns are to follow.
@@ -65,6 +69,7 @@ fn one_run(run: &RunState, trims: u32, messages: &mut Vec<ChatMessage>) {
             messages.push(ChatMessage::Tool { call_id: call.id.clone(), name: call.name.clone(), text, media });
         }
     }
+    messages.extend(said.map(|said| ChatMessage::User { text: said.text.clone(), media: Vec::new() }));
 }
 
 fn ask_for_repair(step: &Step, messages: &mut Vec<ChatMessage>) {
@@ -73,7 +78,8 @@ fn ask_for_repair(step: &Step, messages: &mut Vec<ChatMessage>) {
     }
 }
 
-fn result_of(step: &Step) -> (Text, Vec<reenact_events::MediaRef>) {
+/// What a call brought, as the model is told.
+pub(super) fn result_of(step: &Step) -> (Text, Vec<reenact_events::MediaRef>) {
     debug_assert!(matches!(step.call, StepCall::Tool { .. }), "a turn's calls follow it");
     match &step.state {
         StepState::Done(StepResult::Tool { content, media, .. }) if is_blank(content) => {

@@ -2,6 +2,7 @@
 
 pub mod decide;
 pub mod evolve;
+pub mod fork;
 pub mod history;
 mod instructions;
 pub mod reenact;

@@ -58,6 +58,8 @@ pub struct Difference {
 /// What became of a re-enactment.
 #[derive(Debug, Clone, Default)]
 pub struct Reenactment {
+    /// How many steps it took over from another run, behind its first event: nothing was decided about them.
+    pub taken_over: usize,
     /// The decisions that came out the same, oldest first.
     pub same: Vec<Reenacted>,
     /// The first that did not.
@@ -74,6 +76,11 @@ pub fn reenact(recorded: &[Recording], agent: &Arc<AgentSpec>) -> Reenactment {
         return found;
     };
     let (mut run, mut place) = (created(queued, *at), 1);
+    while let Some(Recording { at, event: taken @ RunEvent::StepTakenOver(_) }) = recorded.get(place) {
+        evolve(&mut run, taken, *at);
+        place += 1;
+    }
+    found.taken_over = place - 1;
     while let Some(next) = recorded.get(place) {
         let context = Context { now: next.at, agent: agent.clone() };
         let rest = &recorded[place..];
@@ -161,7 +168,8 @@ fn what_may_have_happened(run: &RunState, rest: &[Recording]) -> Vec<RunCommand>
         RunEvent::Paused(_) | RunEvent::Completed(_) => vec![recover()],
         RunEvent::Continued(_) => vec![RunCommand::Begin],
         RunEvent::Requeued(requeued) => vec![RunCommand::Requeue { by: requeued.by.clone() }],
-        RunEvent::Queued(_) | RunEvent::Cancelled(_) => Vec::new(),
+        RunEvent::Regenerated(replaced) => vec![RunCommand::Replace { by: replaced.by.clone() }],
+        RunEvent::Queued(_) | RunEvent::StepTakenOver(_) | RunEvent::Cancelled(_) => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use reenact_events::{
     AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::AgentSpec,
-    event::{Failure, Resolution, RunStatus, StepCall, StepResult},
+    event::{Failure, Resolution, RunStatus, Said, StepCall, StepResult},
     hold::{Needs, OnExpiry},
 };
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,20 @@ pub struct Origin {
     pub output_schema: Option<RawJson>,
     /// When it was accepted.
     pub queued_at: Timestamp,
+    /// What people said after its first message.
+    pub said: Vec<Said>,
+    /// It sees as history the session's runs before this place.
+    pub history_before: u64,
+    /// How many of its first steps another run made.
+    pub taken_over: u32,
+}
+
+impl Origin {
+    /// The step before which somebody spoke last; 0 where the first message is the last.
+    #[must_use]
+    pub fn spoken_to_at(&self) -> u32 {
+        self.said.last().map_or(0, |said| said.step)
+    }
 }
 
 /// Where the run stands, without its steps.

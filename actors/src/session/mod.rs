@@ -3,6 +3,8 @@
 //! The state has a fixed size however many runs there were: what grows (runs by index, runs that wait) are
 //! entries of the store's indexes.
 
+mod fork;
+
 use std::sync::Arc;
 
 use reenact_events::{
@@ -17,6 +19,8 @@ use crate::{
     api::Refusal,
     run::{self, Context, RunCommand},
 };
+
+pub use fork::{NewFork, fork_run};
 
 /// A session as its stream tells.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -162,6 +166,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         background: start.background,
         output_schema: start.output_schema.clone(),
         session_state: state_changes(session, &start.session_state, &new.defaults),
+        fork: None,
     };
     let state = run::evolve::created(&queued, context.now);
     events.push(queued.into());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::ActorProcessingErr;
 use reenact_events::{
-    AgentId, CommandBody, CommandId, RunId, StreamKey, UserId,
+    AgentId, CommandBody, CommandId, Event, RunId, StreamKey, Timestamp, UserId,
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
     event::RunStatus,
@@ -24,55 +24,95 @@ use crate::{
 };
 
 /// A run that somebody asks for.
-pub(super) struct Start<'a> {
+pub(super) struct Asked<'a> {
+    pub(super) cause: &'a CommandId,
     pub(super) run_id: RunId,
     pub(super) user_id: Option<UserId>,
-    pub(super) start: StartRun,
     pub(super) consumed: Option<&'a Consumed>,
 }
 
 impl SessionWork {
     pub(super) async fn start_run(
         &mut self,
-        cause: &CommandId,
-        asked: Start<'_>,
+        asked: Asked<'_>,
+        start: StartRun,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
-        let Start { run_id, user_id, start, consumed } = asked;
-        let partition = self.partition().clone();
-        let number = partition.lease.partition;
-        if let Some(known) = partition.states.run(&run_id)? {
-            if known.origin.session_id != *self.id() || !self.is_visible(user_id.as_ref())? {
-                return Ok(Err(Refusal::RunNotFound.into()));
-            }
-            return self.repeat(Some((run_id, known.told_status())), true, consumed).await;
-        }
-        if partition.states.was_deleted(&run_id)? {
-            return Ok(Err(Refusal::RunNotFound.into()));
+        if let Some(known) = self.known(&asked).await? {
+            return Ok(known);
         }
         let agent = match self.agent_for(&start) {
             Ok(agent) => agent,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
-        if let Err(refused) = self.make_way(&run_id, user_id.as_ref(), &agent).await? {
-            return Ok(Err(refused));
-        }
+        let begins = match self.seat(&asked, &agent).await? {
+            Ok(begins) => begins,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let partition = self.partition().clone();
         let session = partition.states.session(self.id())?;
-        let owner = user_id.clone().or_else(|| session.user_id.clone());
-        let ticket = Ticket::of(self.id(), owner.as_ref(), &agent, partition.shared.now());
-        let may_begin = agent.queue.when_busy == WhenBusy::Parallel || !self.is_busy(&session)?;
-        let begins = may_begin && partition.shared.admission().try_begin(number, &run_id, &ticket);
-        if begins {
-            partition.shared.admission().begun(number, &run_id, partition.shared.now());
-        } else if let Err(full) = self.try_wait(&run_id) {
-            return Ok(Err(full));
-        }
         let version = agent.version();
         let version_known = partition.states.agent(&version)?.is_some();
         let defaults = self.defaults(&agent)?;
         let context = Context { now: partition.shared.now(), agent };
-        let (id, user) = (run_id.clone(), user_id.clone());
-        let new = NewRun { run_id: id, user_id: user, start: &start, version, version_known, begins, defaults };
+        let (run_id, user_id) = (asked.run_id.clone(), asked.user_id.clone());
+        let new = NewRun { run_id, user_id, start: &start, version, version_known, begins, defaults };
         let decided = session::start_run(&session, new, &context);
+        self.enter(asked, begins, context.now, decided).await
+    }
+
+    /// The answer about a run that was accepted before, if it was.
+    pub(super) async fn known(
+        &mut self,
+        asked: &Asked<'_>,
+    ) -> Result<Option<Result<Accepted, SubmitError>>, ActorProcessingErr> {
+        let states = self.partition().states.clone();
+        if let Some(known) = states.run(&asked.run_id)? {
+            if known.origin.session_id != *self.id() || !self.is_visible(asked.user_id.as_ref())? {
+                return Ok(Some(Err(Refusal::RunNotFound.into())));
+            }
+            let run = Some((asked.run_id.clone(), known.told_status()));
+            return self.repeat(run, true, asked.consumed).await.map(Some);
+        }
+        let deleted = states.was_deleted(&asked.run_id)?;
+        Ok(deleted.then(|| Err(Refusal::RunNotFound.into())))
+    }
+
+    /// Takes a slot for a new run, or a place among those that wait; says whether it begins at once.
+    pub(super) async fn seat(
+        &mut self,
+        asked: &Asked<'_>,
+        agent: &AgentSpec,
+    ) -> Result<Result<bool, SubmitError>, ActorProcessingErr> {
+        let run_id = &asked.run_id;
+        if let Err(refused) = self.make_way(run_id, asked.user_id.as_ref(), agent).await? {
+            return Ok(Err(refused));
+        }
+        let partition = self.partition().clone();
+        let number = partition.lease.partition;
+        let session = partition.states.session(self.id())?;
+        let owner = asked.user_id.clone().or_else(|| session.user_id.clone());
+        let ticket = Ticket::of(self.id(), owner.as_ref(), agent, partition.shared.now());
+        let may_begin = agent.queue.when_busy == WhenBusy::Parallel || !self.is_busy(&session)?;
+        let begins = may_begin && partition.shared.admission().try_begin(number, run_id, &ticket);
+        if begins {
+            partition.shared.admission().begun(number, run_id, partition.shared.now());
+        } else if let Err(full) = self.try_wait(run_id) {
+            return Ok(Err(full));
+        }
+        Ok(Ok(begins))
+    }
+
+    /// Commits what accepts a run that has its seat, and lets it work; a refusal gives the seat back.
+    pub(super) async fn enter(
+        &mut self,
+        asked: Asked<'_>,
+        begins: bool,
+        at: Timestamp,
+        decided: Result<Vec<Event>, Refusal>,
+    ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
+        let partition = self.partition().clone();
+        let number = partition.lease.partition;
+        let Asked { cause, run_id, user_id, consumed } = asked;
         let events = match decided {
             Ok(events) => events,
             Err(refusal) => {
@@ -83,7 +123,7 @@ impl SessionWork {
         let run = (run_id.clone(), if begins { RunStatus::Running } else { RunStatus::Pending });
         let told = || Told { duplicate: false, session_id: self.id().clone(), run: Some(run.clone()) };
         let settles = consumed.map(|consumed| consumed.accepted(told));
-        let (key, at, cause) = (StreamKey::session(self.id()), context.now, Some(cause.clone()));
+        let (key, cause) = (StreamKey::session(self.id()), Some(cause.clone()));
         let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, settles, reply };
         match partition.propose(proposal).await {
             Ok(receipt) => {
@@ -103,7 +143,7 @@ impl SessionWork {
     }
 
     /// The keys that an agent gives the session's state and that it has not.
-    fn defaults(&self, agent: &AgentSpec) -> Result<SessionValues, ActorProcessingErr> {
+    pub(super) fn defaults(&self, agent: &AgentSpec) -> Result<SessionValues, ActorProcessingErr> {
         let Some(given) = &agent.session_state else { return Ok(SessionValues::new()) };
         let known = self.partition().states.session_values(self.id())?;
         Ok(values_of(given).into_iter().filter(|(key, _)| !known.contains_key(key)).collect())
@@ -143,7 +183,8 @@ impl SessionWork {
             CommandBody::StartRun(_)
             | CommandBody::CancelRun { .. }
             | CommandBody::ContinueRun { .. }
-            | CommandBody::RequeueRun { .. } => Ok(Vec::new()),
+            | CommandBody::RequeueRun { .. }
+            | CommandBody::ForkRun(_) => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,

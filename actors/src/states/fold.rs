@@ -8,7 +8,7 @@ use std::{
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
     agent::AgentSpec,
-    event::{KeyEvent, PartitionEvent, Resolution, StepResult},
+    event::{KeyEvent, PartitionEvent, Resolution, StepCall, StepResult},
     hold::Verdict,
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
@@ -294,6 +294,9 @@ fn put_run(run: &RunState, event: &RunEvent, of: &mut HotSession, changes: &mut 
         changes.put(keys::place(run.id()), &StoredPlace::At(session.clone(), index))?;
         changes.put(keys::origin(session, index), &run.origin)?;
     }
+    if let RunEvent::Regenerated(_) = event {
+        return hide(run, of, changes);
+    }
     if let RunEvent::Requeued(_) = event {
         open_again(run, of, changes)?;
     }
@@ -340,6 +343,19 @@ fn open_again(run: &RunState, of: &mut HotSession, changes: &mut Changes<'_>) ->
     Ok(())
 }
 
+/// Takes a run that had ended out of what a model may be shown.
+fn hide(run: &RunState, of: &mut HotSession, changes: &mut Changes<'_>) -> Result<(), StoreError> {
+    let (session, index) = (&run.origin.session_id, run.origin.run_index);
+    let (bytes, _) = ended(run)?;
+    if let Some(latest) = of.latest.as_mut().filter(|latest| latest.index == index) {
+        (latest.complete, latest.bytes) = (false, bytes);
+        return Ok(());
+    }
+    changes.delete(keys::complete_of_session(session, index));
+    changes.puts.insert(keys::stopped_of_session(session, index), Some(bytes));
+    Ok(())
+}
+
 /// Keeps which command it was. A start is known by its run, whose id follows from it; the session that it creates
 /// comes first.
 fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
@@ -360,28 +376,42 @@ fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     }
 }
 
-fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
-    fn text(text: &Text) -> Option<&BlobRef> {
-        match text {
-            Text::Inline(_) => None,
-            Text::Blob(blob) => Some(blob),
+fn text(text: &Text) -> Option<&BlobRef> {
+    match text {
+        Text::Inline(_) => None,
+        Text::Blob(blob) => Some(blob),
+    }
+}
+
+fn brought(result: &StepResult) -> Vec<&BlobRef> {
+    match result {
+        StepResult::Model { text: answer, reasoning, tool_calls, .. } => text(answer)
+            .into_iter()
+            .chain(reasoning.as_ref().and_then(text))
+            .chain(tool_calls.iter().filter_map(|call| text(&call.arguments)))
+            .collect(),
+        StepResult::Guardrail { .. } => Vec::new(),
+        StepResult::Tool { content, media, .. } => {
+            text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
         }
     }
+}
+
+fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
     match event {
         RunEvent::Queued(queued) => {
-            text(&queued.input).into_iter().chain(queued.media.iter().map(|media| &media.blob)).collect()
+            let said = queued.fork.iter().flat_map(|fork| &fork.said).filter_map(|said| text(&said.text));
+            let media = queued.media.iter().map(|media| &media.blob);
+            text(&queued.input).into_iter().chain(media).chain(said).collect()
         }
-        RunEvent::StepCompleted(done) => match &done.result {
-            StepResult::Model { text: answer, reasoning, tool_calls, .. } => text(answer)
-                .into_iter()
-                .chain(reasoning.as_ref().and_then(text))
-                .chain(tool_calls.iter().filter_map(|call| text(&call.arguments)))
-                .collect(),
-            StepResult::Guardrail { .. } => Vec::new(),
-            StepResult::Tool { content, media, .. } => {
-                text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
+        RunEvent::StepCompleted(done) => brought(&done.result),
+        RunEvent::StepTakenOver(taken) => {
+            let mut blobs = brought(&taken.result);
+            if let StepCall::Tool { arguments, .. } = &taken.call {
+                blobs.extend(text(arguments));
             }
-        },
+            blobs
+        }
         RunEvent::StepResolved(resolved) => match &resolved.resolution {
             Resolution::Completed { value } => text(value).into_iter().collect(),
             _ => Vec::new(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Fork;
 use crate::{
     AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::{Effect, Guarded},
@@ -39,6 +40,9 @@ pub struct RunQueued {
     /// What changes in the session's state with it: what the caller set, and the agent's defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_state: Option<Box<StateChanges>>,
+    /// The run that it goes on from, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait: the run outlives the connection.

@@ -10,7 +10,7 @@ use super::{
     fields::{
         Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, StartRun, UpdateSession,
     },
-    invalid, named, object_of, take,
+    fork, invalid, named, object_of, take,
 };
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text, UserId,
@@ -60,6 +60,7 @@ pub(super) fn body(
                 asked,
             }
         }
+        "ForkRun" => CommandBody::ForkRun(Box::new(fork::read(read(fields)?, asked)?)),
         "CreateSession" => {
             let CreateSession { session_id, agent_id, name, state, metadata } = read(fields)?;
             CommandBody::CreateSession {
@@ -107,6 +108,7 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let (run_id, session_id) = (run_id.to_string(), id(session_id));
             ("RequeueRun", handed_round(object_of(&RequeueRun { run_id, session_id }), *asked))
         }
+        CommandBody::ForkRun(fork) => ("ForkRun", handed_round(object_of(&fork::write(fork)), fork.asked)),
         CommandBody::CreateSession { session_id, agent_id, name, state, metadata } => {
             let fields = CreateSession {
                 session_id: session_id.to_string(),
@@ -147,7 +149,7 @@ fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Unreadable
     })
 }
 
-fn session(text: &str) -> Result<SessionId, Unreadable> {
+pub(super) fn session(text: &str) -> Result<SessionId, Unreadable> {
     named("session_id", text, SessionId::parse)
 }
 

@@ -98,6 +98,55 @@ pub(super) struct RequeueRun {
     pub(super) session_id: Option<String>,
 }
 
+/// Goes on from a message of a run with a new run at the end of its session. Steps up to there are taken over: no tool
+/// is called again.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForkRun {
+    /// The run to go on from.
+    pub(super) run_id: String,
+    /// Its session; without it the command is handed round until somebody knows the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    /// After which message: `end` (if nothing is said), `last_user`, or how many of the run's messages are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) continue_from: Option<ForkPoint>,
+    /// In place of `continue_from`: before which step of the run, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) step: Option<u32>,
+    /// In place of `continue_from`: before the run's answer, which is to be given anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) regenerate: bool,
+    /// With `regenerate`: the run is history no more; true if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) replace_original: Option<bool>,
+    /// What is said then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) input: Option<Message>,
+    /// Another model than the agent's, at the same provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    /// Other instructions than the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) instructions: Option<String>,
+    /// Somebody watches the answer as it comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stream: bool,
+    /// Nobody waits for the end.
+    #[serde(default = "yes")]
+    pub(super) background: bool,
+}
+
+/// How many messages are kept, or a word for it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ForkPoint {
+    /// So many.
+    Messages(u32),
+    /// `end` or `last_user`.
+    Word(String),
+}
+
 /// Decides about the tool calls that a paused run waits for.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

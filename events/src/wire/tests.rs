@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
-    command::{AgentRef, Decision, KeyUse, StartRun},
+    command::{AgentRef, Decision, ForkFrom, ForkRun, KeyUse, StartRun},
     hold::Verdict,
 };
 
@@ -53,6 +53,12 @@ fn every_kind() -> Vec<CommandBody> {
             decided_by: Some(UserId::trusted("boss")),
             asked: 0,
         },
+        fork(ForkFrom::Message(3), false),
+        fork(ForkFrom::LastUser, false),
+        fork(ForkFrom::Step(2), false),
+        fork(ForkFrom::Answer, true),
+        fork(ForkFrom::Answer, false),
+        fork(ForkFrom::End, false),
         CommandBody::CreateSession {
             session_id: session_id.clone(),
             agent_id: Some(AgentId::trusted("demo")),
@@ -69,6 +75,21 @@ fn every_kind() -> Vec<CommandBody> {
         },
         CommandBody::DeleteSession { session_id },
     ]
+}
+
+fn fork(from: ForkFrom, replaces: bool) -> CommandBody {
+    CommandBody::ForkRun(Box::new(ForkRun {
+        session_id: Some(SessionId::trusted("s")),
+        run_id: RunId::trusted("r"),
+        from,
+        input: Some("more".into()),
+        replaces,
+        model: Some("m".into()),
+        instructions: Some("be brief".into()),
+        stream: true,
+        background: false,
+        asked: 1,
+    }))
 }
 
 #[test]

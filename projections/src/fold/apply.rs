@@ -85,7 +85,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
     change_state(rows, event)?;
     approvals::apply(rows, at, event)?;
     match event {
-        RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
+        RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) | RunEvent::Regenerated(_) => {
             change_status(rows, event.run_id(), at, |_, status| Ok(status_after(status, event)))
         }
         RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::StepExpired(_) => {

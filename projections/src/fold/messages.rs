@@ -29,7 +29,11 @@ pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
     let mut person = content(text_value(&run.queued.input));
     put_media(&mut person, &run.queued.media, "audio");
     list.push("user", person, run.created);
-    for step in run.steps.values() {
+    let mut said = run.queued.fork.iter().flat_map(|fork| &fork.said).peekable();
+    for (at, step) in &run.steps {
+        while let Some(said) = said.next_if(|said| said.step <= *at) {
+            list.push("user", content(text_value(&said.text)), run.created);
+        }
         match &step.call {
             StepCall::Model { .. } => {
                 if let Some((message, at)) = model_message(step) {
@@ -46,6 +50,9 @@ pub fn messages(run: &RunView, spec: Option<&AgentSpec>) -> Vec<Value> {
                 }
             }
         }
+    }
+    for said in said {
+        list.push("user", content(text_value(&said.text)), run.created);
     }
     list.messages
 }

@@ -6,7 +6,7 @@
 use reenact_events::{
     BlobRef, MediaKind, MediaRef, Text,
     agent::AgentSpec,
-    event::{RunCompleted, StepResult},
+    event::{Fork, RunCompleted, StepResult},
 };
 use serde_json::{Map, Value, json};
 
@@ -40,6 +40,9 @@ impl RunView {
         map.insert("input".to_owned(), Value::Object(input));
         if let Some(metadata) = &queued.metadata {
             map.insert("metadata".to_owned(), foreign(metadata));
+        }
+        if let Some(fork) = &queued.fork {
+            put_fork(&mut map, fork);
         }
         map.insert("created_at".to_owned(), json!(self.created.seconds()));
         map.insert("status".to_owned(), json!(self.status.as_str()));
@@ -137,6 +140,19 @@ impl RunView {
             map.insert("pause_reason".to_owned(), json!(reason));
             map.insert("requirements".to_owned(), Value::Array(requirements(self)));
         }
+    }
+}
+
+/// Where a run comes from, under AgentOS's names. The copy of a whole session's run has the session only.
+fn put_fork(map: &mut Map<String, Value>, fork: &Fork) {
+    if let Some(session) = &fork.session_id {
+        map.insert("forked_from_session_id".to_owned(), json!(session));
+        return;
+    }
+    map.insert("forked_from_run_id".to_owned(), json!(fork.run_id));
+    map.insert("forked_from_message_index".to_owned(), json!(fork.message_index));
+    if fork.regenerates {
+        map.insert("regenerated_from".to_owned(), json!(fork.run_id));
     }
 }
 

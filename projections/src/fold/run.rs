@@ -6,7 +6,8 @@ use reenact_events::{
     Event, RunEvent, StepToken, Text, Timestamp,
     event::{
         AskedModel, Resolution, RunCancelled, RunCompleted, RunFailed, RunQueued, RunStatus, StepAnswered, StepCall,
-        StepCompleted, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
+        StepCompleted, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, StepTakenOver,
+        Usage,
     },
     hold::{self, Verdict},
     upcast,
@@ -53,6 +54,23 @@ pub struct StepView {
     pub doubt: Option<(u32, Arc<str>)>,
     /// What it waited for before it could be made, if it did.
     pub held: Option<Held>,
+}
+
+impl StepView {
+    /// A step that another run has made: this one tried nothing, so it has no attempts and cost nothing.
+    fn taken_over(at: Timestamp, event: &StepTakenOver) -> Self {
+        Self {
+            token: StepToken::of_step(&event.run_id, event.step),
+            call: event.call.clone(),
+            requested: at,
+            settled: Some(at),
+            attempts: BTreeMap::new(),
+            result: Some(event.result.clone()),
+            unfit: event.unfit.clone(),
+            doubt: None,
+            held: None,
+        }
+    }
 }
 
 /// How a run ended.
@@ -131,13 +149,16 @@ impl RunView {
     pub fn apply(&mut self, at: Timestamp, event: &RunEvent) {
         self.status = status_after(self.status, event);
         match event {
-            RunEvent::Queued(_) | RunEvent::CancelRequested(_) => {}
+            RunEvent::Queued(_) | RunEvent::CancelRequested(_) | RunEvent::Regenerated(_) => {}
             RunEvent::Started(_) => self.started = Some(at),
             RunEvent::StepRequested(step) => self.requested(at, step),
             RunEvent::StepCompleted(step) => self.completed(at, step),
             RunEvent::StepFailed(step) => self.failed(at, step),
             RunEvent::StepInDoubt(step) => self.in_doubt(step),
             RunEvent::StepResolved(step) => self.resolved(at, step),
+            RunEvent::StepTakenOver(step) => {
+                self.steps.insert(step.step, StepView::taken_over(at, step));
+            }
             RunEvent::StepHeld(step) => {
                 self.steps.insert(step.step, StepView::held(at, step));
             }
@@ -298,11 +319,13 @@ pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
         RunEvent::Completed(_) => RunStatus::Completed,
         RunEvent::Failed(_) => RunStatus::Error,
         RunEvent::Cancelled(_) => RunStatus::Cancelled,
+        RunEvent::Regenerated(_) => RunStatus::Regenerated,
         RunEvent::StepRequested(_)
         | RunEvent::StepCompleted(_)
         | RunEvent::StepFailed(_)
         | RunEvent::StepInDoubt(_)
         | RunEvent::StepResolved(_)
+        | RunEvent::StepTakenOver(_)
         | RunEvent::StepHeld(_)
         | RunEvent::StepAnswered(_)
         | RunEvent::StepExpired(_)

@@ -195,7 +195,8 @@ pub fn message_metrics(tokens: Option<Tokens>, duration_ms: Option<u64>, first_t
 }
 
 fn first_token_ms(run: &RunView) -> Option<u64> {
-    run.steps.values().find_map(|step| match step.result {
+    let own = run.steps.values().filter(|step| !step.attempts.is_empty());
+    own.into_iter().find_map(|step| match step.result {
         Some(StepResult::Model { first_token_ms, .. }) => first_token_ms,
         _ => None,
     })

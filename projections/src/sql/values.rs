@@ -4,15 +4,6 @@ use reenact_events::event::RunStatus;
 use rusqlite::{Row, types::Type};
 use serde_json::Value;
 
-const STATUSES: [RunStatus; 6] = [
-    RunStatus::Pending,
-    RunStatus::Running,
-    RunStatus::Paused,
-    RunStatus::Completed,
-    RunStatus::Error,
-    RunStatus::Cancelled,
-];
-
 fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(column: usize, error: E) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }
@@ -26,7 +17,7 @@ pub(crate) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Valu
 /// A column that holds a run's status.
 pub(crate) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<RunStatus> {
     let text = row.get_ref(column)?.as_str()?;
-    let known = STATUSES.into_iter().find(|status| status.as_str() == text);
+    let known = RunStatus::ALL.into_iter().find(|status| status.as_str() == text);
     known.ok_or_else(|| unreadable(column, format!("`{text}` is no status of a run")))
 }
 

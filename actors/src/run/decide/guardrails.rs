@@ -15,9 +15,9 @@ use super::{Asked, BACKOFF_MS_MAX, Draft};
 use crate::run::state::{Step, StepState};
 
 impl Draft<'_> {
-    /// Asks the model for the first time, as soon as the message may be seen by it.
-    pub(super) fn admit_input(&mut self) {
-        if self.passes(Guarded::Input, 0) {
+    /// Asks the model for the first time since somebody spoke, as soon as the message may be seen by it.
+    pub(super) fn admit_input(&mut self, spoken_to_at: u32) {
+        if self.passes(Guarded::Input, spoken_to_at) {
             self.request_model();
         }
     }

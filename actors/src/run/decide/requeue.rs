@@ -21,7 +21,8 @@ use crate::{
 
 impl Draft<'_> {
     pub(super) fn requeue(&mut self, by: Option<UserId>) -> Result<(), Refusal> {
-        if self.run.progress.status == RunStatus::Completed || self.run.progress.history_lost {
+        let is_over = matches!(self.run.progress.status, RunStatus::Completed | RunStatus::Regenerated);
+        if is_over || self.run.progress.history_lost {
             return Err(refused(&self.run, self.run.progress.history_lost));
         }
         self.push(RunRequeued { run_id: self.run_id(), by });

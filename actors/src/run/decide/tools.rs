@@ -44,7 +44,8 @@ impl Draft<'_> {
 
     fn refusal_of(&self, call: &ToolCallRequest) -> Option<String> {
         let limit = self.context.agent.limits.tool_calls;
-        let made = self.run.steps.iter().filter(|step| matches!(step.call, StepCall::Tool { .. })).count();
+        let own = self.run.steps.iter().skip(self.run.origin.taken_over as usize);
+        let made = own.filter(|step| matches!(step.call, StepCall::Tool { .. })).count();
         if made >= limit as usize {
             return Some(format!(
                 "this run may call tools {limit} times at most, and has; answer without further calls"

@@ -99,7 +99,10 @@ impl Found {
     fn lines(&self, reenactment: &Reenactment) -> anyhow::Result<Vec<String>> {
         let (run, agent, count) = (&self.run, &self.agent.id, self.recorded.len());
         let mut lines = vec![format!("run {run} of agent {agent}: {count} events in partition {}", self.partition)];
-        let mut place = 1;
+        if reenactment.taken_over > 0 {
+            lines.push(format!("  {} steps were taken over from another run", reenactment.taken_over));
+        }
+        let mut place = 1 + reenactment.taken_over;
         for same in &reenactment.same {
             let kinds: Vec<_> = self.recorded[place..place + same.events].iter().map(Self::kind_of).collect();
             lines.push(format!("  {:>8}  {:<40} {}", self.offsets[place], told(&same.command), kinds.join(", ")));
@@ -136,7 +139,7 @@ impl Found {
         };
         Ok(json!({
             "run_id": self.run, "agent_id": self.agent.id, "partition": self.partition,
-            "events": self.recorded.len(), "decisions": reenactment.same.len(),
+            "events": self.recorded.len(), "taken_over": reenactment.taken_over, "decisions": reenactment.same.len(),
             "same": reenactment.difference.is_none(), "difference": difference,
         }))
     }
@@ -176,6 +179,7 @@ fn told(command: &RunCommand) -> String {
         RunCommand::Resolve { decisions, .. } => format!("{} tool calls were decided about", decisions.len()),
         RunCommand::Expire => "the time for a decision was over".to_owned(),
         RunCommand::Requeue { .. } => "it was queued again".to_owned(),
+        RunCommand::Replace { by } => format!("run {by} answers in its place"),
         RunCommand::Fail(failure) => format!("it could not go on: {}", failure.kind),
     }
 }

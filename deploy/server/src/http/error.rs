@@ -152,6 +152,10 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::NotRequeued(_)) => {
                 Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")
             }
+            SubmitError::Refused(Refusal::NotForked(_)) => Self::conflict(text).named("not_forked"),
+            SubmitError::Refused(Refusal::ForkPoint(_)) => {
+                Self::malformed(Fault::new("body", "continue_from", "fork_point", text))
+            }
             SubmitError::Refused(Refusal::OutputSchema(_)) => {
                 Self::malformed(Fault::new("body", "output_schema", "json_schema", text))
             }

@@ -26,13 +26,14 @@ use super::{
 };
 
 /// What the queue calls where a run is.
-const WORDS: [(&str, RunStatus); 6] = [
+const WORDS: [(&str, RunStatus); 7] = [
     ("queued", RunStatus::Pending),
     ("running", RunStatus::Running),
     ("paused", RunStatus::Paused),
     ("completed", RunStatus::Completed),
     ("failed", RunStatus::Error),
     ("cancelled", RunStatus::Cancelled),
+    ("regenerated", RunStatus::Regenerated),
 ];
 
 fn word(status: RunStatus) -> &'static str {

@@ -168,7 +168,11 @@ impl Frames {
                 self.metadata = queued.metadata.as_ref().map(RawJson::value);
                 Vec::new()
             }
-            RunEvent::CancelRequested(_) => Vec::new(),
+            RunEvent::CancelRequested(_) | RunEvent::StepTakenOver(_) => Vec::new(),
+            RunEvent::Regenerated(_) => {
+                self.status = RunStatus::Regenerated;
+                Vec::new()
+            }
             RunEvent::Requeued(_) => {
                 self.status = RunStatus::Pending;
                 Vec::new()

@@ -16,39 +16,12 @@ use super::{Found, identity, read};
 use crate::http::{
     error::ApiError,
     feed::Feed,
-    fields::Fields,
     ids,
     scope::Caller,
     shapes::Ticket,
     state::{App, Services},
     stream,
 };
-
-/// What the form may say besides, and this version does not know: ignoring it would give a wrong answer without a word.
-const NOT_HERE: [&str; 3] = ["input", "additional_instructions", "replace_original"];
-
-/// Refuses what this version cannot do.
-///
-/// # Errors
-/// 422 with the field.
-pub(super) fn refuse_what_is_not_here(fields: &Fields) -> Result<(), ApiError> {
-    let refuse = |name: &str, what: &str| {
-        let text = format!("`{name}` {what} is not in this version: leave it out, or start another run in the session");
-        Err(fields.fault(name, "not_supported", text))
-    };
-    for flag in ["fork", "regenerate"] {
-        if fields.truth(flag, false)? {
-            return refuse(flag, "= true");
-        }
-    }
-    if let Some(name) = NOT_HERE.iter().find(|name| fields.text(name).is_some_and(|text| !text.is_empty())) {
-        return refuse(name, "with a value");
-    }
-    match fields.text("continue_from") {
-        None | Some("" | "end") => Ok(()),
-        Some(_) => refuse("continue_from", "with another value than `end`"),
-    }
-}
 
 /// Lets a failed run go on, and shows it as the caller wishes.
 ///

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use reenact_events::{RunId, SessionId};
-use reenact_projections::query::{Order, Page, RunFilter};
+use reenact_projections::query::{Order, RunFilter};
 
 use super::{
     read::{output, statuses},
@@ -56,12 +56,9 @@ pub async fn all(Ready(services): Ready, Query(query): Query, After(after): Afte
         created_before: query.number("created_before", any)?,
         order: Order::default(),
     };
-    let statuses = statuses(&query)?;
+    let filter = RunFilter { statuses: statuses(&query)?, ..filter };
     let token = services.caught_up(after.as_ref()).await?;
-    let page = match statuses {
-        Some(statuses) => services.views.runs(&caller.scope, &RunFilter { statuses, ..filter }, paging).await?,
-        None => Page { items: Vec::new(), total: 0 },
-    };
+    let page = services.views.runs(&caller.scope, &filter, paging).await?;
     Ok((token, Json(listed(page, paging, began, |row| RunPreview::of(&row)))).into_response())
 }
 

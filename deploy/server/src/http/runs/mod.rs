@@ -3,6 +3,7 @@
 mod again;
 pub mod cancel;
 pub mod decisions;
+mod fork;
 pub mod list;
 pub mod proceed;
 pub mod read;

@@ -13,7 +13,7 @@ use reenact_projections::expand;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{again, decisions, find, identity, read};
+use super::{again, decisions, find, fork, identity, read, start::Wish};
 use crate::http::{
     error::{ApiError, ErrorBody},
     feed::Feed,
@@ -37,6 +37,24 @@ pub struct ContinueForm {
     /// The same as AgentOS's requirements: a JSON list from `requirements` of `RunPaused`. One of the two is needed
     /// for a paused run.
     pub requirements: Option<String>,
+    /// What is said then. A run that ended is gone on from with another one, which has the same messages so far.
+    pub input: Option<String>,
+    /// After which message to go on: `end` (default), `last_user`, or how many of the run's `messages` are kept.
+    pub continue_from: Option<String>,
+    /// Go on with another run from a run in any state, which stays what it is; default false.
+    pub fork: Option<bool>,
+    /// Answer anew, with another run; default false.
+    pub regenerate: Option<bool>,
+    /// With `regenerate`: the other answer stands in place of the first, which is history no more; default true.
+    pub replace_original: Option<bool>,
+    /// With `regenerate`: the same as `input`.
+    pub additional_instructions: Option<String>,
+    /// Ours, in place of `continue_from`: before which step of the run, from 0.
+    pub from_step: Option<u32>,
+    /// Ours: the other run asks this model of the agent's provider.
+    pub model: Option<String>,
+    /// Ours: the other run has these instructions in place of the agent's.
+    pub instructions: Option<String>,
     /// The run's session; a run of another one is not found.
     pub session_id: Option<String>,
     /// Who decides.
@@ -71,12 +89,15 @@ pub async fn proceed(
 ) -> Result<Response, ApiError> {
     let fields = &form.fields;
     let caller = caller(fields)?;
-    again::refuse_what_is_not_here(fields)?;
+    let asked = fork::Asked::read(fields)?;
     let session = fields.id("session_id", SessionId::parse)?;
     let (stream, background) = (fields.truth("stream", true)?, fields.truth("background", false)?);
     services.caught_up(None).await?;
     let (agent, run_id) = (path.get("agent_id", AgentId::parse)?, path.get("run_id", RunId::parse)?);
     let mut found = find(&app, &services, &caller.scope, &agent, &run_id, session.as_ref()).await?;
+    if asked.applies(fields, found.row.status)? {
+        return fork::go_on(app, services, caller, found, asked, Wish { stream, background }).await;
+    }
     let said = |name| fields.text(name).is_some_and(|list| !matches!(list, "" | "[]"));
     if found.row.status == RunStatus::Error && !said("tools") && !said("requirements") {
         return again::go_on(app, services, caller, found, (stream, background)).await;
@@ -115,9 +136,9 @@ pub async fn proceed(
 fn not_waiting(status: RunStatus) -> ApiError {
     let status = status.as_str();
     let text = format!(
-        "the run is {status}: in this version a PAUSED run can be continued, by deciding about the tool calls that it \
-         waits with, and one that ended with ERROR, without `tools`; to go on with the conversation, start another run \
-         in the session"
+        "the run is {status}: a PAUSED run is continued by deciding about the tool calls that it waits with, and one \
+         that ended with ERROR without `tools`; `fork=true` goes on from its messages with another run, and leaves it as \
+         it is"
     );
     ApiError::conflict(text).named("not_paused")
 }

@@ -82,7 +82,6 @@ pub async fn of_session(
         return Err(session_not_found());
     }
     let filter = RunFilter { agent_id: Some(agent.id.to_string()), ..RunFilter::default() };
-    let Some(statuses) = statuses else { return Ok((token, Json(Vec::<Value>::new())).into_response()) };
     let filter = RunFilter { statuses, ..filter };
     let mut outputs = Vec::new();
     for row in services.views.session_runs(&caller.scope, &session, &filter).await? {
@@ -91,27 +90,17 @@ pub async fn of_session(
     Ok((token, Json(outputs)).into_response())
 }
 
-/// The statuses that a query asks for: empty is any, `None` is one that no run here ever has.
+/// The statuses that a query asks for: empty is any.
 ///
 /// # Errors
 /// 400 when a word is no status.
-pub fn statuses(query: &Fields) -> Result<Option<Vec<RunStatus>>, ApiError> {
-    const ALL: [RunStatus; 6] = [
-        RunStatus::Pending,
-        RunStatus::Running,
-        RunStatus::Paused,
-        RunStatus::Completed,
-        RunStatus::Error,
-        RunStatus::Cancelled,
-    ];
-    let (mut statuses, mut asked) = (Vec::new(), false);
+pub fn statuses(query: &Fields) -> Result<Vec<RunStatus>, ApiError> {
+    let mut statuses = Vec::new();
     for word in query.all("status").filter(|word| !word.is_empty()) {
-        asked = true;
-        match ALL.iter().find(|status| status.as_str().eq_ignore_ascii_case(word)) {
+        match RunStatus::ALL.iter().find(|status| status.as_str().eq_ignore_ascii_case(word)) {
             Some(status) => statuses.push(*status),
-            None if word.eq_ignore_ascii_case("REGENERATED") => {}
             None => {
-                let known: Vec<_> = ALL.iter().map(|status| status.as_str()).collect();
+                let known: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
                 return Err(ApiError::new(
                     axum::http::StatusCode::BAD_REQUEST,
                     format!("`{word}` is no run status; there are {}", known.join(", ")),
@@ -119,7 +108,7 @@ pub fn statuses(query: &Fields) -> Result<Option<Vec<RunStatus>>, ApiError> {
             }
         }
     }
-    Ok((!asked || !statuses.is_empty()).then_some(statuses))
+    Ok(statuses)
 }
 
 /// A run's RunOutput with its large texts.

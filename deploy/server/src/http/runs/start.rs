@@ -11,9 +11,9 @@ use axum::{
 };
 use reenact_actors::api::Accepted;
 use reenact_events::{
-    AgentId, Command, CommandBody, CommandId, RawJson, RunId, SessionId, Text,
+    AgentId, Command, CommandBody, RawJson, RunId, SessionId, Text,
     agent::AgentSpec,
-    command::{AgentRef, KeyUse, StartRun},
+    command::{AgentRef, StartRun},
     event::RunStatus,
 };
 use serde::Serialize;
@@ -67,9 +67,9 @@ const RESERVED_METADATA: [&str; 3] = ["agno_component_version", "agno_dispatch_c
 
 /// How the caller wants to see the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wish {
-    stream: bool,
-    background: bool,
+pub(super) struct Wish {
+    pub(super) stream: bool,
+    pub(super) background: bool,
 }
 
 /// Starts a run.
@@ -102,23 +102,23 @@ pub async fn start(
     let caller = caller(&form.fields)?;
     let wish = Wish { stream: form.fields.truth("stream", true)?, background: form.fields.truth("background", false)? };
     let key = idempotency::key(&headers, &caller)?;
-    let request = Request::read(&app, &services, &form, agent, wish, key.as_ref()).await?;
+    let request = Request::read(&app, &services, &caller, &form, agent, wish, key.as_ref()).await?;
     begin(app, services, caller, request, wish).await
 }
 
 /// A run as it is asked for, with the ids that it will have.
-struct Request {
-    command_id: CommandId,
-    run_id: RunId,
-    key: Option<Box<KeyUse>>,
-    agent: Arc<AgentSpec>,
-    start: StartRun,
+pub(super) struct Request {
+    pub(super) command: Command,
+    pub(super) session_id: SessionId,
+    pub(super) run_id: RunId,
+    pub(super) agent: Arc<AgentSpec>,
 }
 
 impl Request {
     async fn read(
         app: &App,
         services: &Services,
+        caller: &Caller,
         form: &Form,
         agent: Arc<AgentSpec>,
         wish: Wish,
@@ -150,7 +150,10 @@ impl Request {
         let run_id = RunId::of_command(&command_id, &start.session_id);
         let key = key.map(|key| key.used_for(&start).map(Box::new)).transpose();
         let key = key.map_err(|error| ApiError::internal("a request cannot be told from others", &error))?;
-        Ok(Self { run_id, command_id, key, agent, start })
+        let session_id = start.session_id.clone();
+        let body = CommandBody::StartRun(Box::new(start));
+        let command = Command { key, ..Command::new(command_id, caller.user_id.clone(), body) };
+        Ok(Self { command, session_id, run_id, agent })
     }
 }
 
@@ -171,25 +174,26 @@ fn metadata(fields: &Fields) -> Result<Option<RawJson>, ApiError> {
     RawJson::of(&value).map(Some).map_err(|error| ApiError::internal("metadata cannot be written", &error))
 }
 
-async fn begin(
+/// Sends the command that accepts a new run, and shows the run as the caller wishes.
+///
+/// # Errors
+/// When it is refused, or cannot be shown.
+pub(super) async fn begin(
     app: App,
     services: Arc<Services>,
     caller: Caller,
     request: Request,
     wish: Wish,
 ) -> Result<Response, ApiError> {
-    let Request { command_id, run_id, key, agent, start } = request;
-    let session_id = start.session_id.clone();
+    let Request { command, session_id, run_id, agent } = request;
     let who = identity(&agent, &session_id, &run_id);
     let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
     let (user_id, inline) = (caller.user_id.clone(), wish.stream && !wish.background);
     let arm = || CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone());
     // Armed before the command is sent: a client may leave while it is on its way. One who repeats a request and
     // leaves does not stop what another one watches.
-    let mut guard = (inline && key.is_none()).then(arm);
-    let is_keyed = key.is_some();
-    let body = CommandBody::StartRun(Box::new(start));
-    let command = Command { key, ..Command::new(command_id, user_id.clone(), body) };
+    let is_keyed = command.key.is_some();
+    let mut guard = (inline && !is_keyed).then(arm);
     let (accepted, token) = match services.submit(command).await {
         Ok(accepted) => accepted,
         Err(error) => {

@@ -131,7 +131,6 @@ async fn rows(
     let paging = paged.then(|| paging(query)).transpose()?;
     let token = services.caught_up(after).await?;
     find(services, &caller.scope, &session, kind).await?;
-    let Some(statuses) = statuses else { return Ok((token, Vec::new())) };
     filter.statuses = statuses;
     let Some(paging) = paging else {
         return Ok((token, runs_of(services, &caller.scope, &session, &filter).await?));
