@@ -15,7 +15,7 @@ use reenact_actors::{
 use reenact_events::{
     Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RawJson, RunId, SessionId, Text, UserId,
     agent::{AgentSpec, WhenBusy},
-    command::{AgentRef, StartRun},
+    command::{AgentRef, ForkFrom, ForkRun, StartRun},
 };
 
 use crate::{faults::Dice, ledger::Ledger, steps};
@@ -102,6 +102,7 @@ impl Client {
                 0 => self.cancel_something(node, number).await,
                 1 => self.delete_something(node, number).await,
                 5 => self.requeue_something(node, number).await,
+                7 => self.fork_something(node, number).await,
                 2..=4 => self.publish(number).await,
                 6 => self.decide_what_waits(node, 1_000 + number).await,
                 _ => self.start_a_run(node, number).await,
@@ -175,6 +176,54 @@ impl Client {
                 | SubmitError::Refused(Refusal::RunNotFound | Refusal::NotRequeued(_)),
             ) => {}
             Err(other) => panic!("a run that was to be queued again was answered with: {other}"),
+        }
+    }
+
+    async fn fork_something(&self, node: &NodeHandle, number: u64) {
+        let known: Vec<_> = self.promises.accepted.lock().expect("promises").clone().into_iter().collect();
+        if known.is_empty() {
+            return;
+        }
+        let (run_id, session_id) = known[usize::try_from(self.dice.below(known.len() as u64)).expect("small")].clone();
+        let some = u32::try_from(self.dice.below(8)).expect("small");
+        let from = match self.dice.below(6) {
+            0 => ForkFrom::LastUser,
+            1 => ForkFrom::Message(some),
+            2 => ForkFrom::Step(some),
+            3 => ForkFrom::End,
+            _ => ForkFrom::Answer,
+        };
+        let fork = ForkRun {
+            session_id: Some(session_id.clone()),
+            run_id,
+            from,
+            input: self.dice.hits(600).then(|| Text::inline("and then?")),
+            replaces: from == ForkFrom::Answer && self.dice.hits(700),
+            model: None,
+            instructions: None,
+            stream: false,
+            background: true,
+            asked: 0,
+        };
+        let id = CommandId::trusted(&format!("fork{}-{number}", self.life));
+        let run = RunId::of_command(&id, &session_id);
+        let command = Command::new(id, owner(&session_id), CommandBody::ForkRun(Box::new(fork)));
+        // Asked twice: the second has no effect, whatever became of the first.
+        for _ in 0..2 {
+            match node.submit(command.clone()).await {
+                Ok(accepted) => {
+                    assert_eq!(accepted.run_id.as_ref(), Some(&run));
+                    self.promises.accepted.lock().expect("promises").insert(run.clone(), session_id.clone());
+                }
+                Err(
+                    SubmitError::Unavailable { .. }
+                    | SubmitError::QueueFull { .. }
+                    | SubmitError::Refused(
+                        Refusal::RunNotFound | Refusal::NotForked(_) | Refusal::ForkPoint(_) | Refusal::AgentNotFound,
+                    ),
+                ) => {}
+                Err(other) => panic!("a run that was to be gone on from was answered with: {other}"),
+            }
         }
     }
 

@@ -173,7 +173,7 @@ impl World {
             })),
             blobs: self.blobs.clone(),
             steps: Arc::new(SimulatedSteps { dice: self.dice.child(), ledger: self.ledger.clone(), panic_per_mille }),
-            agents: Arc::default(),
+            agents: Arc::new(BTreeMap::from([(crate::steps::agent().id.clone(), crate::steps::agent())])),
             live_bus: None,
             clock: self.clock.clone(),
         }

@@ -10,6 +10,7 @@ mod dead_letters;
 mod decide;
 mod doctor;
 mod events;
+mod fork;
 mod log;
 mod log_source;
 mod nodes;

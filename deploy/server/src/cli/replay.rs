@@ -12,6 +12,7 @@ use reenact_events::{Event, Offset, PartitionId, RunEvent, RunId, agent::AgentSp
 use serde_json::{Value, json};
 
 use super::{
+    fork::Fork,
     log_source::{At, Source},
     output::{self, kind},
     told::Told,
@@ -20,13 +21,15 @@ use super::{
 /// Take the decisions of a recorded run once more, and tell where they come out otherwise.
 ///
 /// Nothing is called and nothing is written: what the model and the tools said is read from the log. The exit status
-/// is 1 when the run comes out otherwise than it was recorded.
+/// is 1 when the run comes out otherwise than it was recorded. With `--from`, another run goes on from a step of it.
 #[derive(Debug, Args)]
 pub(super) struct Replay {
     /// The run's id.
     run: String,
     #[command(flatten)]
     at: At,
+    #[command(flatten)]
+    fork: Fork,
 }
 
 /// A run as the log has it.
@@ -40,6 +43,9 @@ struct Found {
 
 impl Replay {
     pub(super) async fn execute(self, json: bool) -> anyhow::Result<()> {
+        if self.fork.is_asked_for() {
+            return self.fork.execute(&self.run, json).await;
+        }
         // The reader blocks, so it has a thread of its own.
         tokio::task::spawn_blocking(move || self.replay(json)).await.context("reading the log was stopped")?
     }
