@@ -113,6 +113,7 @@ pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
             | Refusal::OutputSchema(reason)
             | Refusal::NotRequeued(reason)
             | Refusal::NotForked(reason)
+            | Refusal::NotCopied(reason)
             | Refusal::ForkPoint(reason),
         ) => answer.reason = Some(reason.clone()),
         SubmitError::QueueFull { retry_after_s, .. } => answer.retry_after_s = Some(*retry_after_s),
@@ -145,6 +146,7 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::OutputSchema(_)) => "output_schema",
         SubmitError::Refused(Refusal::NotRequeued(_)) => "not_requeued",
         SubmitError::Refused(Refusal::NotForked(_)) => "not_forked",
+        SubmitError::Refused(Refusal::NotCopied(_)) => "not_copied",
         SubmitError::Refused(Refusal::ForkPoint(_)) => "fork_point",
         SubmitError::Refused(Refusal::KeyUsed) => "key_used",
         SubmitError::Refused(Refusal::TooLarge(_)) => "too_large",
@@ -180,6 +182,7 @@ fn error(answer: &Answer) -> SubmitError {
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
         Some("not_forked") => Some(Refusal::NotForked(reason.clone())),
+        Some("not_copied") => Some(Refusal::NotCopied(reason.clone())),
         Some("fork_point") => Some(Refusal::ForkPoint(reason.clone())),
         Some("output_schema") => Some(Refusal::OutputSchema(reason.clone())),
         Some("key_used") => Some(Refusal::KeyUsed),
@@ -263,6 +266,7 @@ mod tests {
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
             Refusal::NotRequeued("run `r` is COMPLETED".into()),
             Refusal::NotForked("run `r` is RUNNING".into()),
+            Refusal::NotCopied("the session has no run".into()),
             Refusal::ForkPoint("message 3 is no place to go on from".into()),
             Refusal::OutputSchema("the schema is invalid at `/type`".into()),
             Refusal::unfit(&RunId::trusted("r"), "c", "it waits for a confirmation"),

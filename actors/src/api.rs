@@ -52,6 +52,9 @@ pub enum Refusal {
     /// Nothing can go on from the run.
     #[error("{0}")]
     NotForked(Arc<str>),
+    /// The session is not one that can be copied.
+    #[error("{0}")]
+    NotCopied(Arc<str>),
     /// Nothing can go on from that place in the run.
     #[error("{0}")]
     ForkPoint(Arc<str>),

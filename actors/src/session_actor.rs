@@ -5,6 +5,7 @@
 
 mod accept;
 mod busy;
+mod copy;
 mod fork;
 mod line;
 mod requeue;
@@ -27,6 +28,7 @@ use crate::{
     partition::{Gauge, Partition, Proposal, ProposeError, Receipt, Settles, Submission},
     run::RunCommand,
     run_actor::{Entry, RunMessage},
+    session::Fields,
 };
 
 /// What a session's actor is told.
@@ -215,6 +217,11 @@ impl SessionWork {
             }
             CommandBody::RequeueRun { run_id, .. } => {
                 let answer = self.requeue(&id, user_id, run_id, consumed.as_ref()).await?;
+                self.reply(reply, answer, consumed).await
+            }
+            CommandBody::ForkSession { name, metadata, summary, .. } => {
+                let fields = Fields { name, state: None, metadata, summary };
+                let answer = self.copy(&id, user_id, fields, consumed.as_ref()).await?;
                 self.reply(reply, answer, consumed).await
             }
             CommandBody::DeleteSession { session_id } => {

@@ -26,6 +26,7 @@ fn a_run_whose_session_was_deleted_is_gone_and_remembered() {
     let (session_id, run_id) = (SessionId::trusted("s"), RunId::trusted("r"));
     let states = States::new(Arc::new(MemoryStore::default()));
     let created = SessionCreated {
+        forked_from_session_id: None,
         session_id: session_id.clone(),
         user_id: None,
         agent_id: None,

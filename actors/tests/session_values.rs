@@ -63,6 +63,7 @@ fn values(text: &str) -> SessionValues {
 
 fn created(state: Option<&str>) -> Event {
     SessionCreated {
+        forked_from_session_id: None,
         session_id: session(),
         user_id: None,
         agent_id: None,

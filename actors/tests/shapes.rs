@@ -21,7 +21,7 @@ use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 4_124_160_754_389_335_280;
+const EXPECTED: u64 = 638_508_975_785_203_071;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -95,6 +95,7 @@ fn a_changed_shape_has_a_changed_name() {
         said: vec![Said { step: 1, text: Text::inline("more") }],
         history_before: 4,
         taken_over: 2,
+        copied_from: Some(SessionId::trusted("c")),
     };
     let progress = Progress {
         status: RunStatus::Running,

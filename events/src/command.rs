@@ -118,6 +118,17 @@ pub enum CommandBody {
         /// The new summary, whole.
         summary: Option<RawJson>,
     },
+    /// Make a session that has the completed runs of another one.
+    ForkSession {
+        /// The other one.
+        session_id: SessionId,
+        /// The new one's name.
+        name: Option<String>,
+        /// Its metadata, a JSON object.
+        metadata: Option<RawJson>,
+        /// Its summary, a JSON object.
+        summary: Option<RawJson>,
+    },
     /// Delete a session with its runs; those at work are stopped.
     DeleteSession {
         /// Which.
@@ -241,6 +252,7 @@ impl CommandBody {
             Self::ForkRun(fork) => fork.session_id.as_ref(),
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
+            | Self::ForkSession { session_id, .. }
             | Self::DeleteSession { session_id } => Some(session_id),
         }
     }

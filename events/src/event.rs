@@ -288,6 +288,9 @@ pub struct SessionCreated {
     pub state: Option<RawJson>,
     /// A JSON object for the caller's own use.
     pub metadata: Option<RawJson>,
+    /// The session that it is a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from_session_id: Option<SessionId>,
 }
 
 /// See [`SessionEvent::Updated`]. Absent fields stay as they are.

@@ -200,6 +200,23 @@ impl RunId {
     }
 }
 
+impl SessionId {
+    /// The session that a command makes as a copy of `source`: of the same partition, which has what is copied.
+    #[must_use]
+    pub fn of_copy(command: &CommandId, source: &Self, partitions: u32) -> Self {
+        let wanted = StreamKey::session(source).partition_of(partitions);
+        let mut number = 0_u64;
+        loop {
+            let parts = [source.as_str(), command.as_str(), &number.to_string()];
+            let id = Self::trusted(&derived("session", &parts).to_string());
+            if StreamKey::session(&id).partition_of(partitions) == wanted {
+                return id;
+            }
+            number += 1;
+        }
+    }
+}
+
 impl StepToken {
     /// The token of the step at `ordinal` in a run, the same for every attempt.
     #[must_use]

@@ -25,7 +25,7 @@ pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 pub const CORRELATION_BYTES_MAX: usize = 1024;
 
 /// The kinds of command, by the word that stands in `type`.
-pub const KINDS: [&str; 8] = [
+pub const KINDS: [&str; 9] = [
     "StartRun",
     "CancelRun",
     "ContinueRun",
@@ -33,6 +33,7 @@ pub const KINDS: [&str; 8] = [
     "ForkRun",
     "CreateSession",
     "UpdateSession",
+    "ForkSession",
     "DeleteSession",
 ];
 
@@ -134,6 +135,7 @@ pub fn schema(kind: &str) -> Option<Value> {
         "ForkRun" => own::<fields::ForkRun>(),
         "CreateSession" => own::<fields::CreateSession>(),
         "UpdateSession" => own::<fields::UpdateSession>(),
+        "ForkSession" => own::<fields::ForkSession>(),
         "DeleteSession" => own::<fields::DeleteSession>(),
         _ => return None,
     };

@@ -117,6 +117,7 @@ fn entities() -> Vec<Named> {
         ..claimed.clone()
     };
     let created = SessionCreated {
+        forked_from_session_id: None,
         session_id: session(),
         user_id: user(),
         agent_id: Some(AgentId::trusted("travel")),
@@ -141,6 +142,7 @@ fn entities() -> Vec<Named> {
         ("serving", serving.into()),
         ("accepting", accepting.into()),
         ("naming", naming.into()),
+        ("copied", SessionCreated { forked_from_session_id: Some(session()), ..bare.clone() }.into()),
         ("full", created.into()),
         ("least", bare.into()),
         ("full", updated.into()),

@@ -188,13 +188,7 @@ async fn a_kill_in_the_middle_of_a_fork_leaves_all_of_it_or_nothing_and_no_call_
             &[("input", "more"), ("background", "true"), ("stream", "false"), ("session_id", "s")],
         );
         let pause = std::time::Duration::from_micros(round * round * 400);
-        let kill = async {
-            tokio::time::sleep(pause).await;
-        };
-        let (answer, ()) = tokio::join!(
-            async { tokio::time::timeout(pause * 2, crate::support::Product::try_ask(asked)).await },
-            kill
-        );
+        let answer = tokio::time::timeout(pause, crate::support::Product::try_ask(asked)).await;
         world.product.kill_hard();
         world.product.start().await;
         let runs = world.product.get("/sessions/s/runs").await.expect(200).json();
@@ -214,4 +208,93 @@ async fn a_kill_in_the_middle_of_a_fork_leaves_all_of_it_or_nothing_and_no_call_
     assert_eq!(world.ledger.times_by_token().into_values().collect::<Vec<_>>(), [1]);
     world.all_requests_are_well_formed();
     world.survives_a_rebuild(&["s"]).await;
+}
+
+#[tokio::test]
+async fn a_copied_session_has_the_completed_runs_and_goes_its_own_way() {
+    let mut world = World::with("[history]\nruns = 3").await;
+    world.product.post("/agents/a/sessions/none/fork", &[]).await.expect(404);
+    world
+        .product
+        .request(reqwest::Method::POST, "/sessions")
+        .json(&json!({"session_id": "empty"}))
+        .send()
+        .await
+        .expect("ok");
+    world.product.post("/agents/a/sessions/empty/fork", &[]).await.expect(400);
+    let run = world.noted().await;
+    world.goes_on(&run, &[("regenerate", "true")]).await;
+    world.turn("s", "next").await;
+    let answer = world.product.post("/agents/a/sessions/s/fork", &[]).await.expect(200).json();
+    let copy = answer["session_id"].as_str().expect("an id").to_owned();
+    assert_eq!(answer["forked_from_session_id"], "s");
+    let session = world.product.get(&format!("/sessions/{copy}")).await.expect(200).json();
+    assert_eq!(session["total_tokens"].as_u64().unwrap_or(0), 0, "nothing is paid twice: {session:#}");
+    let runs = world.product.get(&format!("/agents/a/runs?session_id={copy}")).await.expect(200).json();
+    let runs = runs.as_array().expect("a list");
+    assert_eq!(runs.len(), 2, "what was replaced is not copied: {runs:#?}");
+    assert!(runs.iter().all(|run| run["status"] == "COMPLETED" && run["forked_from_session_id"] == "s"), "{runs:#?}");
+    assert_eq!(texts(runs[0]["messages"].as_array().expect("messages")), ["take a note", "", "done", "ok"]);
+    world.turn(&copy, "and you?").await;
+    assert_eq!(texts(&world.shown()), ["take a note", "", "done", "ok", "next", "ok", "and you?"]);
+    let again = world.product.post(&format!("/agents/a/sessions/{copy}/fork"), &[]).await.expect(200).json();
+    let deeper = again["session_id"].as_str().expect("an id");
+    let runs = world.product.get(&format!("/agents/a/runs?session_id={deeper}")).await.expect(200).json();
+    let from: Vec<_> = runs.as_array().expect("a list").iter().map(|run| &run["forked_from_session_id"]).collect();
+    assert_eq!(from, ["s", "s", &copy], "a run says where it was made");
+    for run in runs.as_array().expect("a list") {
+        world.replays_as_recorded(run);
+    }
+    world.product.request(reqwest::Method::DELETE, "/sessions/s").send().await.expect("it answers");
+    assert_eq!(world.ledger.calls().len(), 1);
+    world.survives_a_rebuild(&[&copy, deeper]).await;
+}
+
+#[tokio::test]
+async fn checkpoints_are_the_messages_after_which_another_run_can_begin() {
+    let world = World::headed("instructions = \"Be brief.\"", "").await;
+    world.model.push(Reply::calls(&[("c", "once", "{}"), ("d", "note", "{}")]));
+    world.model.push(Reply::text("noted"));
+    let run = world.turn("s", "take two").await;
+    let id = run["run_id"].as_str().expect("an id");
+    let path = format!("/agents/a/runs/{id}/checkpoints");
+    let list = world.product.get(&format!("{path}?session_id=s")).await.expect(200).json();
+    let marks = list["checkpoints"].as_array().expect("a list");
+    let told: Vec<_> = marks.iter().map(|mark| (mark["message_index"].as_u64(), mark["reason"].as_str())).collect();
+    let last = run["messages"].as_array().expect("messages").len() as u64;
+    assert_eq!(told, [(Some(last - 1), Some("checkpoint")), (Some(last), Some("end"))], "{list:#}");
+    for (index, kept) in [(last, last), (last - 1, last - 1), (last - 2, last - 4), (0, 0)] {
+        let one = world.product.get(&format!("{path}/{index}?session_id=s")).await.expect(200).json();
+        assert_eq!(one["snapshot"]["messages"].as_array().map(|kept| kept.len() as u64), Some(kept), "{one:#}");
+        assert_eq!(one["checkpoint"]["message_index"], json!(index));
+    }
+    for (index, status) in [("99", 400), ("-1", 422), ("x", 422)] {
+        world.product.get(&format!("{path}/{index}?session_id=s")).await.expect(status);
+    }
+    world.product.get(&path).await.expect(422);
+    world.product.get("/agents/a/runs/nowhere/checkpoints?session_id=s").await.expect(404);
+    // What is told is what can be done.
+    world.goes_on(id, &[("continue_from", &(last - 1).to_string())]).await;
+    assert_eq!(texts(&world.shown())[..2], ["Be brief.", "take two"]);
+}
+
+#[tokio::test]
+async fn a_run_is_forked_at_a_step_from_the_command_line_with_another_model_and_prompt() {
+    let world = World::with("").await;
+    let run = world.noted().await;
+    let fork = |arguments: &[&str]| {
+        let all: Vec<_> = ["replay", &run, "--json"].into_iter().chain(arguments.iter().copied()).collect();
+        world.product.run(&all)
+    };
+    let forked = fork(&["--from", "2", "--model", "another", "--instructions", "Be rude."]);
+    let ticket: Value = serde_json::from_slice(&forked.stdout).unwrap_or_else(|error| panic!("{error}: {forked:?}"));
+    let other = world.product.settled(ticket["run_id"].as_str().expect("an id")).await;
+    assert_eq!((&other["status"], &other["model"]), (&json!("COMPLETED"), &json!("another")), "{other:#}");
+    assert_eq!(texts(&world.shown()), ["Be rude.", "take a note", "", "done"]);
+    assert_eq!(world.model.requests().pop().expect("it was asked").body["model"], "another");
+    world.replays_as_recorded(&other);
+    let refused = fork(&["--from", "1"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("step 1"), "{refused:?}");
+    assert_eq!(world.ledger.calls().len(), 1);
 }

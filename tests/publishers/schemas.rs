@@ -28,6 +28,12 @@ fn samples() -> Vec<Value> {
         json!({"type": "ContinueRun", "id": "1", "run_id": "r", "requirements": [
             {"tool_call_id": "a", "confirmed": true}, {"tool_call_id": "b", "result": "done"},
             {"tool_call_id": "c", "fail": true}]}),
+        json!({"type": "ForkRun", "id": "1", "run_id": "r", "session_id": "s", "continue_from": "last_user",
+            "input": "more", "model": "m", "instructions": "Be brief.", "stream": false, "background": true}),
+        json!({"type": "ForkRun", "id": "1", "run_id": "r", "continue_from": 3}),
+        json!({"type": "ForkRun", "id": "1", "run_id": "r", "step": 2, "input": blob}),
+        json!({"type": "ForkRun", "id": "1", "run_id": "r", "regenerate": true}),
+        json!({"type": "ForkSession", "id": "1", "session_id": "s", "name": "n", "metadata": {}, "summary": {}}),
         json!({"type": "CreateSession", "id": "1", "session_id": "s", "agent_id": "demo", "name": "n", "state": {},
             "metadata": {}}),
         json!({"type": "UpdateSession", "id": "1", "session_id": "s", "name": "n", "state": {}, "summary": {}}),

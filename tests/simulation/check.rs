@@ -188,6 +188,7 @@ fn same_when_reenacted(log: &MemoryLog) -> Result<(), String> {
             runs.entry(run).or_default().push(Recording { at: recorded.event.at, event });
         }
     }
+    crate::forks::places_are_those_of_the_views(&runs)?;
     let agent = crate::steps::agent();
     for (run, mut recorded) in runs {
         if let Some(difference) = reenact(&recorded, &agent).difference {

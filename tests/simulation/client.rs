@@ -103,6 +103,7 @@ impl Client {
                 1 => self.delete_something(node, number).await,
                 5 => self.requeue_something(node, number).await,
                 7 => self.fork_something(node, number).await,
+                8 if self.dice.hits(500) => self.copy_something(node, number).await,
                 2..=4 => self.publish(number).await,
                 6 => self.decide_what_waits(node, 1_000 + number).await,
                 _ => self.start_a_run(node, number).await,
@@ -223,6 +224,27 @@ impl Client {
                     ),
                 ) => {}
                 Err(other) => panic!("a run that was to be gone on from was answered with: {other}"),
+            }
+        }
+    }
+
+    async fn copy_something(&self, node: &NodeHandle, number: u64) {
+        let session_id = self.session();
+        let by = owner(&session_id);
+        let body = CommandBody::ForkSession { session_id, name: None, metadata: None, summary: None };
+        let command = Command::new(CommandId::trusted(&format!("copy{}-{number}", self.life)), by, body);
+        let mut made = None;
+        for _ in 0..2 {
+            match node.submit(command.clone()).await {
+                Ok(accepted) => {
+                    assert!(made.is_none_or(|made| made == accepted.session_id), "a repeat made another copy");
+                    made = Some(accepted.session_id);
+                }
+                Err(
+                    SubmitError::Unavailable { .. }
+                    | SubmitError::Refused(Refusal::SessionNotFound | Refusal::NotCopied(_)),
+                ) => return,
+                Err(other) => panic!("a session that was to be copied was answered with: {other}"),
             }
         }
     }

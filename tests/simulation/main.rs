@@ -16,6 +16,7 @@ mod cluster;
 mod faults;
 mod flaky_shelf;
 mod flaky_store;
+mod forks;
 mod ledger;
 mod person;
 mod publisher;

@@ -27,6 +27,7 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
         said: event.fork.as_ref().map(|fork| fork.said.clone()).unwrap_or_default(),
         history_before: event.fork.as_ref().map_or(event.run_index, |fork| fork.history_before),
         taken_over: event.fork.as_ref().map_or(0, |fork| fork.steps),
+        copied_from: event.fork.as_ref().and_then(|fork| fork.session_id.clone()),
     })
 }
 

@@ -42,6 +42,8 @@ pub struct Origin {
     pub history_before: u64,
     /// How many of its first steps another run made.
     pub taken_over: u32,
+    /// The session that it was copied from.
+    pub copied_from: Option<SessionId>,
 }
 
 impl Origin {

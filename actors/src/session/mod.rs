@@ -3,6 +3,7 @@
 //! The state has a fixed size however many runs there were: what grows (runs by index, runs that wait) are
 //! entries of the store's indexes.
 
+mod copy;
 mod fork;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::{
     run::{self, Context, RunCommand},
 };
 
+pub use copy::{NewCopy, copy};
 pub use fork::{NewFork, fork_run};
 
 /// A session as its stream tells.
@@ -143,6 +145,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
                 name: None,
                 state: start.session_state.clone(),
                 metadata: None,
+                forked_from_session_id: None,
             }
             .into(),
         );
@@ -211,6 +214,7 @@ pub fn create(
             name: fields.name,
             state: fields.state,
             metadata: fields.metadata,
+            forked_from_session_id: None,
         }
         .into(),
     ])

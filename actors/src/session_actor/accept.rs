@@ -184,7 +184,8 @@ impl SessionWork {
             | CommandBody::CancelRun { .. }
             | CommandBody::ContinueRun { .. }
             | CommandBody::RequeueRun { .. }
-            | CommandBody::ForkRun(_) => Ok(Vec::new()),
+            | CommandBody::ForkRun(_)
+            | CommandBody::ForkSession { .. } => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,

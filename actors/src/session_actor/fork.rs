@@ -15,6 +15,9 @@ use crate::{
     session::{self, NewFork},
 };
 
+/// The run to go on from, what the new one takes over, and who answers.
+type Forked = (Arc<RunState>, fork::Cut, Arc<AgentSpec>);
+
 impl SessionWork {
     pub(super) async fn fork_run(
         &mut self,
@@ -60,12 +63,8 @@ impl SessionWork {
         answer
     }
 
-    /// The run to go on from, what the new one takes over, and who answers.
-    fn forked(
-        &self,
-        asked: &Asked<'_>,
-        fork: &ForkRun,
-    ) -> Result<Result<(Arc<RunState>, fork::Cut, Arc<AgentSpec>), Refusal>, ActorProcessingErr> {
+    /// What the command asks for, if it can be.
+    fn forked(&self, asked: &Asked<'_>, fork: &ForkRun) -> Result<Result<Forked, Refusal>, ActorProcessingErr> {
         let partition = self.partition();
         let known = partition.states.run(&fork.run_id)?.filter(|run| run.origin.session_id == *self.id());
         let visible = self.is_visible(asked.user_id.as_ref())?;

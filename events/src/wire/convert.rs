@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::{
     AgentId, CommandBody, Unreadable, decision,
     fields::{
-        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, Media, Message, RequeueRun, StartRun, UpdateSession,
+        Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, ForkSession, Media, Message, RequeueRun, StartRun,
+        UpdateSession,
     },
     fork, invalid, named, object_of, take,
 };
@@ -81,6 +82,11 @@ pub(super) fn body(
                 summary: raw(summary)?,
             }
         }
+        "ForkSession" => {
+            let ForkSession { session_id, name, metadata, summary } = read(fields)?;
+            let (session_id, metadata, summary) = (session(&session_id)?, raw(metadata)?, raw(summary)?);
+            CommandBody::ForkSession { session_id, name, metadata, summary }
+        }
         _ => {
             let DeleteSession { session_id } = read(fields)?;
             CommandBody::DeleteSession { session_id: session(&session_id)? }
@@ -128,6 +134,11 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
                 summary: object(summary.as_ref()),
             };
             ("UpdateSession", object_of(&fields))
+        }
+        CommandBody::ForkSession { session_id, name, metadata, summary } => {
+            let (metadata, summary) = (object(metadata.as_ref()), object(summary.as_ref()));
+            let fields = ForkSession { session_id: session_id.to_string(), name: name.clone(), metadata, summary };
+            ("ForkSession", object_of(&fields))
         }
         CommandBody::DeleteSession { session_id } => {
             ("DeleteSession", object_of(&DeleteSession { session_id: session_id.to_string() }))

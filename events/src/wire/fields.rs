@@ -139,12 +139,22 @@ pub(super) struct ForkRun {
 
 /// How many messages are kept, or a word for it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "it should be `end`, `last_user` or how many messages are kept")]
 pub(super) enum ForkPoint {
     /// So many.
     Messages(u32),
-    /// `end` or `last_user`.
-    Word(String),
+    /// A word for it.
+    Word(ForkWord),
+}
+
+/// After which message.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ForkWord {
+    /// The latest.
+    End,
+    /// The latest of a person.
+    LastUser,
 }
 
 /// Decides about the tool calls that a paused run waits for.
@@ -225,6 +235,23 @@ pub(super) struct UpdateSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Map<String, Value>>,
     /// The new summary, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<Map<String, Value>>,
+}
+
+/// Makes a session that has the completed runs of another one; the answer names it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForkSession {
+    /// The other one.
+    pub(super) session_id: String,
+    /// The new one's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// For the publisher's own use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Map<String, Value>>,
+    /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<Map<String, Value>>,
 }

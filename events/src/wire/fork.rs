@@ -2,7 +2,7 @@
 
 use super::{
     Unreadable, convert,
-    fields::{ForkPoint, ForkRun},
+    fields::{ForkPoint, ForkRun, ForkWord},
     invalid, named,
 };
 use crate::{
@@ -10,17 +10,14 @@ use crate::{
     command::{self, ForkFrom},
 };
 
-/// After the latest message.
-const END: &str = "end";
-/// After the latest message of a person.
-const LAST_USER: &str = "last_user";
-
 pub(super) fn read(fields: ForkRun, asked: u32) -> Result<command::ForkRun, Unreadable> {
     let from = match (&fields.continue_from, fields.step, fields.regenerate) {
         (None, None, false) => ForkFrom::End,
         (None, None, true) => ForkFrom::Answer,
         (None, Some(step), false) => ForkFrom::Step(step),
-        (Some(point), None, false) => point_of(point)?,
+        (Some(ForkPoint::Messages(count)), None, false) => ForkFrom::Message(*count),
+        (Some(ForkPoint::Word(ForkWord::End)), None, false) => ForkFrom::End,
+        (Some(ForkPoint::Word(ForkWord::LastUser)), None, false) => ForkFrom::LastUser,
         _ => {
             return Err(invalid("only one of the fields `continue_from`, `step` and `regenerate` says where to begin"));
         }
@@ -42,22 +39,10 @@ pub(super) fn read(fields: ForkRun, asked: u32) -> Result<command::ForkRun, Unre
     })
 }
 
-fn point_of(point: &ForkPoint) -> Result<ForkFrom, Unreadable> {
-    match point {
-        ForkPoint::Messages(count) => Ok(ForkFrom::Message(*count)),
-        ForkPoint::Word(word) if word == END => Ok(ForkFrom::End),
-        ForkPoint::Word(word) if word == LAST_USER => Ok(ForkFrom::LastUser),
-        ForkPoint::Word(word) => Err(invalid(format!(
-            "the field `continue_from` is `{word}`: it should be `{END}`, `{LAST_USER}` or a number of messages"
-        ))),
-    }
-}
-
 pub(super) fn write(fork: &command::ForkRun) -> ForkRun {
-    let word = |word: &str| Some(ForkPoint::Word(word.to_owned()));
     let (continue_from, step, regenerate) = match fork.from {
         ForkFrom::End => (None, None, false),
-        ForkFrom::LastUser => (word(LAST_USER), None, false),
+        ForkFrom::LastUser => (Some(ForkPoint::Word(ForkWord::LastUser)), None, false),
         ForkFrom::Message(count) => (Some(ForkPoint::Messages(count)), None, false),
         ForkFrom::Step(step) => (None, Some(step), false),
         ForkFrom::Answer => (None, None, true),

@@ -71,6 +71,12 @@ fn every_kind() -> Vec<CommandBody> {
             name: None,
             state: None,
             metadata: state.clone(),
+            summary: state.clone(),
+        },
+        CommandBody::ForkSession {
+            session_id: session_id.clone(),
+            name: Some("N".to_owned()),
+            metadata: state.clone(),
             summary: state,
         },
         CommandBody::DeleteSession { session_id },

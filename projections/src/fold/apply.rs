@@ -137,6 +137,7 @@ fn queue(rows: &mut dyn Rows, queued: &RunQueued, at: Timestamp) -> Result<(), V
 
 fn session_of(queued: &RunQueued) -> SessionCreated {
     SessionCreated {
+        forked_from_session_id: None,
         session_id: queued.session_id.clone(),
         user_id: queued.user_id.clone(),
         agent_id: Some(queued.agent_id.clone()),

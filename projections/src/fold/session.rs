@@ -16,6 +16,7 @@ pub const FIRST_MESSAGE_CHARS_MAX: usize = 100;
 
 const NAME: &str = "session_name";
 const STATE: &str = "session_state";
+const FORKED_FROM: &str = "forked_from_session_id";
 const METRICS: &str = "session_metrics";
 
 impl SessionRow {
@@ -25,6 +26,7 @@ impl SessionRow {
         let mut data = Map::new();
         put(&mut data, NAME, event.name.as_ref().map(|name| json!(name)));
         put(&mut data, STATE, event.state.as_ref().map(foreign));
+        put(&mut data, FORKED_FROM, event.forked_from_session_id.as_ref().map(|session| json!(session)));
         Self {
             session_id: event.session_id.clone(),
             session_type: "agent".to_owned(),

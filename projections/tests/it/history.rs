@@ -94,6 +94,7 @@ impl History {
         self.push(
             &session(name),
             SessionCreated {
+                forked_from_session_id: None,
                 session_id: session(name),
                 user_id: owner.map(user),
                 agent_id: Some(AgentId::trusted("support")),

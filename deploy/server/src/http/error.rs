@@ -152,6 +152,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::NotRequeued(_)) => {
                 Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")
             }
+            SubmitError::Refused(Refusal::NotCopied(_)) => Self::new(StatusCode::BAD_REQUEST, text).named("not_copied"),
             SubmitError::Refused(Refusal::NotForked(_)) => Self::conflict(text).named("not_forked"),
             SubmitError::Refused(Refusal::ForkPoint(_)) => {
                 Self::malformed(Fault::new("body", "continue_from", "fork_point", text))

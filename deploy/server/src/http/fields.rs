@@ -181,6 +181,16 @@ impl PathIds {
     }
 }
 
+impl PathIds {
+    /// The number at `{name}`.
+    ///
+    /// # Errors
+    /// When it is no number or outside.
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, ApiError> {
+        self.0.number(name, range)?.ok_or_else(|| self.0.fault(name, "missing", "Field required"))
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for PathIds {
     type Rejection = ApiError;
 

@@ -19,7 +19,7 @@ use super::{
     error::{ApiError, panicked},
     position::POSITION,
     queue,
-    runs::{cancel, list, proceed, read, resume, start},
+    runs::{cancel, checkpoints, list, proceed, read, resume, start},
     sessions,
     state::App,
 };
@@ -50,6 +50,9 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(cancel::cancel))
         .routes(routes!(resume::resume))
         .routes(routes!(proceed::proceed))
+        .routes(routes!(checkpoints::list))
+        .routes(routes!(checkpoints::one))
+        .routes(routes!(sessions::fork::fork))
         .routes(routes!(list::all))
         .routes(routes!(queue::stats))
         .routes(routes!(queue::list))

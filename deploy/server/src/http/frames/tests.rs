@@ -88,6 +88,7 @@ fn completed(text: &str) -> RunEvent {
 }
 
 /// What happens to a run, in the hub's terms.
+#[expect(clippy::large_enum_variant, reason = "there are a few of them in a test")]
 enum Act {
     Event(RunEvent),
     Say(u32, u32, &'static str),

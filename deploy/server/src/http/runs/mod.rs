@@ -2,6 +2,7 @@
 
 mod again;
 pub mod cancel;
+pub mod checkpoints;
 pub mod decisions;
 mod fork;
 pub mod list;

@@ -3,6 +3,7 @@
 pub mod change;
 pub mod create;
 pub mod delete;
+pub mod fork;
 pub mod list;
 pub mod read;
 pub mod runs;
