@@ -11,7 +11,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use reenact_events::{Command, CommandBody, RunId, Text, UserId, command::Decision, hold::Verdict};
+use reenact_events::{AgentId, Command, CommandBody, RunId, Text, UserId, command::Decision, hold::Verdict};
 use reenact_projections::{
     expand::expand_approval,
     fold::approvals::{PENDING, STATUSES},
@@ -33,12 +33,17 @@ use super::{
 };
 
 const LIMIT_DEFAULT: u64 = 100;
-const PAUSE_TYPES: [(&str, &str); 4] = [
+/// What an approval waits for.
+pub(super) const PAUSE_TYPES: [(&str, &str); 4] = [
     ("confirmation", "confirmation"),
     ("user_input", "user_input"),
     ("external_execution", "external_execution"),
     ("in_doubt", "in_doubt"),
 ];
+/// What may wait in AgentOS, and whether there is none of it here.
+pub(super) const SOURCE_TYPES: [(&str, bool); 3] = [("agent", false), ("team", true), ("workflow", true)];
+/// The kinds of approval in AgentOS, and whether there is none of it here.
+pub(super) const APPROVAL_TYPES: [(&str, bool); 2] = [("required", false), ("audit", true)];
 
 /// A call that waits, or waited, for somebody. Times are epoch seconds.
 #[derive(Debug, Serialize, ToSchema)]
@@ -164,7 +169,7 @@ pub async fn list(
     let filter = ApprovalFilter {
         status: query.one_of("status", &statuses)?.map(str::to_owned),
         pause_type: query.one_of("pause_type", &PAUSE_TYPES)?.map(str::to_owned),
-        agent_id: query.text("agent_id").map(str::to_owned),
+        agent_id: query.id("agent_id", AgentId::parse)?.map(|agent| agent.to_string()),
         user_id: None,
         run_id: query.id("run_id", RunId::parse)?,
     };
@@ -184,8 +189,8 @@ pub async fn list(
 
 /// Whether only approvals are asked for of which there are none here.
 fn is_of_others(query: &Fields) -> Result<bool, ApiError> {
-    let source = query.one_of("source_type", &[("agent", false), ("team", true), ("workflow", true)])?;
-    let kind = query.one_of("approval_type", &[("required", false), ("audit", true)])?;
+    let source = query.one_of("source_type", &SOURCE_TYPES)?;
+    let kind = query.one_of("approval_type", &APPROVAL_TYPES)?;
     let others = ["team_id", "workflow_id", "schedule_id"].into_iter().any(|field| query.text(field).is_some());
     Ok(source == Some(true) || kind == Some(true) || others)
 }

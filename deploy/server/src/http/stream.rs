@@ -8,7 +8,9 @@ use axum::response::{
 };
 use reenact_events::{Command, CommandBody, CommandId, RunId, SessionId, UserId};
 use reenact_projections::query::Scope;
+use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     feed::{Batch, Feed},
@@ -18,6 +20,18 @@ use super::{
 
 /// A silent stream says something this often, so that no proxy takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// One frame as it is sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SentEvent {
+    /// The `event_index`, which a reader that comes back may send as `Last-Event-ID`; none of what is sent again.
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    /// What it tells of, as in `data`.
+    pub event: String,
+    /// The frame, as JSON.
+    pub data: String,
+}
 
 /// Stops an inline run when the reader that it was started for leaves before its end.
 pub struct CancelOnLeave {

@@ -24,7 +24,7 @@ use crate::http::{
     scope::{Caller, caller},
     shapes::Ticket,
     state::{App, Ready, Services},
-    stream,
+    stream::{self, SentEvent},
 };
 
 /// The form that lets a paused run go on.
@@ -56,7 +56,7 @@ pub struct ContinueForm {
     ),
     request_body(content = ContinueForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 200, description = "`stream=true`: the events that follow; `stream=false`: the RunOutput when the run has ended or waits again", content_type = "text/event-stream", body = String),
+        (status = 200, description = "`stream=true`: the events that follow; `stream=false`: the RunOutput when the run has ended or waits again", content((SentEvent = "text/event-stream"), (Object = "application/json"))),
         (status = 202, description = "`background=true`, `stream=false`: decided and durable", body = Ticket),
         (status = 404, description = "No such agent or run", body = ErrorBody),
         (status = 409, description = "The run does not wait for this decision, or not any more", body = ErrorBody),

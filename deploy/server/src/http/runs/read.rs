@@ -62,6 +62,7 @@ pub async fn one(
     ),
     responses(
         (status = 200, description = "RunOutputs in the order they were started", body = Vec<Object>),
+        (status = 400, description = "A word is no run status", body = ErrorBody),
         (status = 404, description = "No such agent or session", body = ErrorBody),
     )
 )]
@@ -91,27 +92,29 @@ pub async fn of_session(
     Ok((token, Json(outputs)).into_response())
 }
 
+/// Where a run may be.
+pub(in crate::http) const STATUSES: [RunStatus; 6] = [
+    RunStatus::Pending,
+    RunStatus::Running,
+    RunStatus::Paused,
+    RunStatus::Completed,
+    RunStatus::Error,
+    RunStatus::Cancelled,
+];
+
 /// The statuses that a query asks for: empty is any, `None` is one that no run here ever has.
 ///
 /// # Errors
 /// 400 when a word is no status.
 pub fn statuses(query: &Fields) -> Result<Option<Vec<RunStatus>>, ApiError> {
-    const ALL: [RunStatus; 6] = [
-        RunStatus::Pending,
-        RunStatus::Running,
-        RunStatus::Paused,
-        RunStatus::Completed,
-        RunStatus::Error,
-        RunStatus::Cancelled,
-    ];
     let (mut statuses, mut asked) = (Vec::new(), false);
     for word in query.all("status").filter(|word| !word.is_empty()) {
         asked = true;
-        match ALL.iter().find(|status| status.as_str().eq_ignore_ascii_case(word)) {
+        match STATUSES.iter().find(|status| status.as_str().eq_ignore_ascii_case(word)) {
             Some(status) => statuses.push(*status),
             None if word.eq_ignore_ascii_case("REGENERATED") => {}
             None => {
-                let known: Vec<_> = ALL.iter().map(|status| status.as_str()).collect();
+                let known: Vec<_> = STATUSES.iter().map(|status| status.as_str()).collect();
                 return Err(ApiError::new(
                     axum::http::StatusCode::BAD_REQUEST,
                     format!("`{word}` is no run status; there are {}", known.join(", ")),

@@ -31,7 +31,7 @@ use crate::http::{
     scope::{Caller, caller},
     shapes::Ticket,
     state::{App, Ready, Services},
-    stream::{self, CancelOnLeave},
+    stream::{self, CancelOnLeave, SentEvent},
     uploads,
 };
 
@@ -39,6 +39,7 @@ use crate::http::{
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RunForm {
     /// The message, at most 16 MiB unless configured otherwise.
+    #[schema(min_length = 1)]
     pub message: String,
     /// Show the run as server-sent events; default true.
     pub stream: Option<bool>,
@@ -81,7 +82,7 @@ struct Wish {
     ),
     request_body(content = RunForm, content_type = "multipart/form-data"),
     responses(
-        (status = 200, description = "`stream=true`: the run's events; `stream=false`: its RunOutput when it has ended or waits", content_type = "text/event-stream", body = String),
+        (status = 200, description = "`stream=true`: the run's events; `stream=false`: its RunOutput when it has ended or waits", content((SentEvent = "text/event-stream"), (Object = "application/json"))),
         (status = 202, description = "`background=true`, `stream=false`: accepted and durable", body = Ticket),
         (status = 404, description = "No such agent, or the session is another user's", body = ErrorBody),
         (status = 409, description = "The idempotency key was used for something else", body = ErrorBody),
