@@ -255,3 +255,31 @@ async fn a29_of_a_cancel_and_a_decision_one_wins_and_the_other_is_told() {
         assert!(was_answered || desk.ledger.calls().len() == made, "a call was made that nobody confirmed");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a29_a_call_that_waited_when_its_run_was_stopped_waits_again_with_it_and_is_made_once() {
+    let mut desk = desk(|product| product).await;
+    let run = desk.brought_to("person", "pay").await;
+    let approvals = format!("/approvals?run_id={run}");
+    let status_of_approval = async |desk: &World| {
+        let page = desk.product.get(&approvals).await.expect(200).json();
+        assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page:#}");
+        page["data"][0]["status"].as_str().expect("a status").to_owned()
+    };
+    assert_eq!(status_of_approval(&desk).await, "pending");
+    assert_eq!(desk.cancel(&run).await, "CANCELLED");
+    assert_eq!((status_of_approval(&desk).await.as_str(), desk.confirm(&run).await), ("cancelled", 409));
+
+    desk.product.post(&format!("/queue/jobs/{run}/requeue"), &[]).await.expect(200);
+    desk.rebuild().await;
+    assert_eq!(desk.product.settled(&run).await["status"], "PAUSED");
+    assert_eq!((status_of_approval(&desk).await.as_str(), desk.ledger.calls().len()), ("pending", 0));
+    assert_eq!(desk.confirm(&run).await, 202);
+    assert_eq!(desk.product.settled(&run).await["status"], "COMPLETED");
+    assert_eq!((desk.confirm(&run).await, status_of_approval(&desk).await.as_str()), (409, "approved"));
+    assert_eq!(desk.ledger.calls().iter().map(|call| call.path.as_str()).collect::<Vec<_>>(), ["/pay"]);
+    let replay = desk.product.run(&["replay", &run]);
+    assert!(String::from_utf8_lossy(&replay.stdout).contains("the same:"), "{replay:?}");
+    desk.survives_a_rebuild(&["pay"]).await;
+    assert_eq!(desk.ledger.calls().len(), 1);
+}
