@@ -76,6 +76,18 @@ impl World {
         Product::ask(self.product.request(Method::POST, &path).json(body)).await
     }
 
+    /// Who decided what stands as long as the run does.
+    async fn is_not_deleted(&self, approval: &Value, why: &str) {
+        let path = format!("/approvals/{}", approval["id"].as_str().expect("an id"));
+        let before = (self.product.get(&path).await.expect(200).json(), self.product.events().len());
+        let delete = |query: &str| Product::ask(self.product.request(Method::DELETE, &format!("{path}{query}")));
+        let refused = delete("").await.expect(409).json();
+        assert_eq!(refused["error_id"], why, "{refused}");
+        let foreign = delete("?user_id=bob").await.expect(404).json();
+        assert_eq!(foreign["error_id"], "approval_not_found");
+        assert_eq!((self.product.get(&path).await.json(), self.product.events().len()), before);
+    }
+
     /// The run's events of this type.
     fn events_of(&self, kind: &str) -> Vec<Value> {
         let mut events = self.product.events();
@@ -220,6 +232,7 @@ async fn a28_approvals_are_a_queue_of_ones_own_and_to_resolve_one_is_to_decide()
         let refused = office.resolve(of(kind), "", &yes).await.expect(422);
         assert!(refused.text().contains("resolution_data"), "{}", refused.text());
     }
+    office.is_not_deleted(pay, "approval_pending").await;
     let done = office.resolve(pay, "", &yes).await.expect(200).json();
     assert_eq!((&done["status"], &done["resolved_by"]), (&json!("approved"), &json!("boss")));
     for again in [&yes, &json!({"status": "rejected"})] {
@@ -231,6 +244,7 @@ async fn a28_approvals_are_a_queue_of_ones_own_and_to_resolve_one_is_to_decide()
     let run = office.product.settled(run["run_id"].as_str().expect("an id")).await;
     assert_eq!(run["status"], "COMPLETED", "it goes on by itself: {run:#}");
     assert_eq!((office.calls_of("pay").len(), office.calls_of("book").len()), (1, 1));
+    office.is_not_deleted(pay, "approval_kept").await;
     let status = |one: &Value| one["status"].clone();
     let ended: Vec<_> = office.approvals("user_id=alice").await.iter().map(status).collect();
     assert_eq!(ended.iter().filter(|status| **status == "approved").count(), 2, "{ended:?}");
