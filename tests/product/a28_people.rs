@@ -373,3 +373,27 @@ async fn a28_the_command_line_decides_through_the_same_door() {
     let replay = office.product.run(&["replay", id]);
     assert!(replay.status.success(), "{}", String::from_utf8_lossy(&replay.stdout));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a28_what_waits_is_decided_through_every_door_also_while_other_calls_of_its_turn_are_made() {
+    let office = office("").await;
+    office.ledger.rule(|call| (call.path == "/note").then(|| Reply::default().hang()));
+    office.model.push(Reply::calls(&ALL));
+    let id = office.product.begin("a", "s", "go").await;
+    while office.approvals("status=pending").await.len() < 3 {
+        tokio::time::sleep(POLL).await;
+    }
+    let path = format!("/runs/{id}");
+    let run = office.product.get(&path).await.expect(200).json();
+    assert_eq!((&run["status"], run["requirements"].as_array().map(Vec::len)), (&json!("RUNNING"), Some(3)), "{run:#}");
+    let yes = json!([{"tool_call_id": "p", "confirmed": true}]).to_string();
+    let form = [("tools", yes.as_str()), ("stream", "false"), ("background", "true")];
+    let door = format!("/agents/a/runs/{id}/continue");
+    assert_eq!(office.product.post(&door, &form).await.expect(202).json()["status"], "RUNNING");
+    let otherwise = [("tools", r#"[{"tool_call_id": "p", "confirmed": false}]"#), ("stream", "false")];
+    assert_eq!(office.product.post(&door, &otherwise).await.expect(409).json()["error_id"], "step_not_in_doubt");
+    office.ledger.wait_for(2).await;
+    assert_eq!(office.calls_of("pay"), [r#"{"sum":1.10}"#], "it does not wait for the others");
+    let left = office.product.get(&path).await.json();
+    assert_eq!(left["requirements"].as_array().map(Vec::len), Some(2), "{left:#}");
+}

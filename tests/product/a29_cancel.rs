@@ -283,3 +283,22 @@ async fn a29_a_call_that_waited_when_its_run_was_stopped_waits_again_with_it_and
     desk.survives_a_rebuild(&["pay"]).await;
     assert_eq!(desk.ledger.calls().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a29_a_stopped_run_that_waits_for_its_turn_again_takes_decisions_meanwhile() {
+    let mut desk = desk(|product| product.set("REENACT_MAX_CONCURRENCY", 1)).await;
+    let run = desk.brought_to("person", "pay").await;
+    desk.cancel(&run).await;
+    let holds = desk.brought_to("model", "say nothing").await;
+    desk.product.post(&format!("/queue/jobs/{run}/requeue"), &[]).await.expect(200);
+    let shown = desk.product.get(&format!("/runs/{run}")).await.expect(200).json();
+    assert_eq!((&shown["status"], &shown["requirements"][0]["kind"]), (&json!("PENDING"), &json!("confirmation")));
+    assert_eq!(desk.confirm(&run).await, 202);
+    desk.rebuild().await;
+    let shown = desk.product.get(&format!("/runs/{run}")).await.expect(200).json();
+    assert_eq!((&shown["status"], shown.get("requirements")), (&json!("PENDING"), None), "{shown:#}");
+    assert_eq!((desk.confirm(&run).await, desk.ledger.calls().len()), (409, 0));
+    desk.cancel(&holds).await;
+    assert_eq!(desk.product.settled(&run).await["status"], "COMPLETED");
+    assert_eq!(desk.ledger.calls().len(), 1);
+}
