@@ -21,7 +21,10 @@ const SIMULATED_SEEDS: u64 = 1_000;
 
 /// The tests that wait most of the time and are not in `cargo test --workspace`: those of the first lane aside, and
 /// those of the second.
-const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers"];
+const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
+
+/// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
+const APART_AT_ONCE: &str = "6";
 
 /// What a check does.
 enum Work {
@@ -73,7 +76,9 @@ fn plan(place: &Place) -> Plan {
         command("format", cargo(&["fmt", "--all", "--check"])),
         command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
-        command("build", cargo(&[&["build", "--workspace", "--bins", "--tests"], APART].concat())),
+        command("build", cargo(&["build", "--workspace", "--bins", "--tests"])),
+        // On its own, because `--tests` lets cargo forget what is named beside it.
+        command("build-apart", cargo(&[&["build", "--workspace"], APART].concat())),
     ];
     let tests = for_tests(cargo(&["test", "--workspace", "--no-fail-fast"]), place);
     let docs = cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
@@ -83,7 +88,10 @@ fn plan(place: &Place) -> Plan {
         command("docs", docs),
         own("dependencies", deny::check),
     ];
-    let apart = |names: &[&str]| for_tests(cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat()), place);
+    let apart = |names: &[&str]| {
+        let task = cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat());
+        for_tests(task, place).env("RUST_TEST_THREADS", APART_AT_ONCE)
+    };
     let older = cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
     let aside = [
         vec![
