@@ -76,7 +76,7 @@ fn plan(place: &Place) -> Plan {
         command("format", cargo(&["fmt", "--all", "--check"])),
         command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         // With the tests, because their dependencies bring features: without them everything is built again.
-        command("build", cargo(&["build", "--workspace", "--bins", "--tests"])),
+        command("build", cargo(&["build", "--workspace", "--bins", "--tests", "--examples"])),
         // On its own, because `--tests` lets cargo forget what is named beside it.
         command("build-apart", cargo(&[&["build", "--workspace"], APART].concat())),
     ];
