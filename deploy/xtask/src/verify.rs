@@ -21,7 +21,10 @@ const SIMULATED_SEEDS: u64 = 1_000;
 
 /// The tests that wait most of the time and are not in `cargo test --workspace`: two options for those that stop nodes
 /// and brokers, and the rest.
-const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers"];
+const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
+
+/// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
+const APART_AT_ONCE: &str = "6";
 
 /// What a check does.
 enum Work {
@@ -80,17 +83,25 @@ fn command(name: &'static str, task: Task) -> Check {
 
 fn built(place: &Place) -> Phase {
     // With the tests, because their dependencies bring features: without them everything is built again.
-    let build = place.cargo(&[&["build", "--workspace", "--bins", "--tests"], APART].concat());
+    let build = place.cargo(&["build", "--workspace", "--bins", "--tests", "--examples"]);
+    // On its own, because `--tests` lets cargo forget what is named beside it.
+    let apart = place.cargo(&[&["build", "--workspace"], APART].concat());
     Phase {
-        seen: vec![command("format", place.cargo(&["fmt", "--all", "--check"])), command("build", build)],
+        seen: vec![
+            command("format", place.cargo(&["fmt", "--all", "--check"])),
+            command("build", build),
+            command("build-apart", apart),
+        ],
         aside: vec![vec![own("python", python::set_up), own("kafka", kafka::set_up), own("java", java::set_up)]],
     }
 }
 
 fn tested(place: &Place) -> Phase {
     let all = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let apart =
-        |names: &[&str]| for_tests(place.cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat()), place);
+    let apart = |names: &[&str]| {
+        let task = place.cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat());
+        for_tests(task, place).env("RUST_TEST_THREADS", APART_AT_ONCE)
+    };
     let older = place.cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
     let clippy = place.cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]);
     let docs = place.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
