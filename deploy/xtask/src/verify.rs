@@ -66,8 +66,8 @@ fn plan(place: &Place) -> Plan {
     let command = |name, task| Check { name, work: Work::Command(task) };
     let cargo = |args: &[&str]| place.cargo(args);
     let first = vec![
-        own("packages", packages::set_up),
-        own("python", python::set_up),
+        own("packages", |place| packages::set_up(place, packages::FOR_TESTS)),
+        own("python", |place| python::FOR_TESTS.set_up(place)),
         own("kafka", kafka::set_up),
         own("java", java::set_up),
         command("format", cargo(&["fmt", "--all", "--check"])),
@@ -98,7 +98,7 @@ fn plan(place: &Place) -> Plan {
 
 /// Tells the tests where the product, Agno's client and the examples for the JVM are.
 fn for_tests(task: Task, place: &Place) -> Task {
-    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place));
+    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::FOR_TESTS.interpreter(place));
     task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 
