@@ -40,7 +40,9 @@ impl Server {
     }
 
     /// Runs that have completed so far. Each that has failed is a reason to stop.
-    async fn completed(&self, wire: &mut Wire) -> u64 {
+    async fn completed(&self) -> u64 {
+        // Anew each time: uvicorn closes what says nothing for five seconds.
+        let mut wire = Wire::to(&self.address).await;
         let stats: serde_json::Value =
             serde_json::from_slice(&wire.get("/queue/stats").await.expect(200)).expect("JSON");
         assert_eq!(stats["counts"]["failed"].as_u64().unwrap_or(0), 0, "a run has failed");
@@ -49,12 +51,11 @@ impl Server {
 
     /// Does `runs` with so many clients.
     pub(crate) async fn round(&self, name: &str, clients: usize, runs: usize) -> Round {
-        let mut looks = Wire::to(&self.address).await;
-        let before = self.completed(&mut looks).await;
+        let before = self.completed().await;
         let (next, worked, began) = (AtomicUsize::new(0), self.processor(), Instant::now());
         let acceptances = join_all((0..clients).map(|_| self.client(name, &next, runs))).await.concat();
         let accepted = runs as f64 / began.elapsed().as_secs_f64();
-        while self.completed(&mut looks).await < before + runs as u64 {
+        while self.completed().await < before + runs as u64 {
             assert!(began.elapsed() < PATIENCE, "some runs do not complete");
             tokio::time::sleep(began.elapsed() / LOOKS).await;
         }

@@ -64,9 +64,9 @@ async fn completed(wire: &mut Wire, path: &str) {
 }
 
 async fn told(whose: &str, target: &str, server: &Server, short: &Polled, long: &Polled) {
-    let mut wire = Wire::to(&server.address).await;
     let (mut of_short, mut of_long) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
+        let mut wire = Wire::to(&server.address).await;
         of_short.extend(questions(&mut wire, short).await);
         of_long.extend(questions(&mut wire, long).await);
     }

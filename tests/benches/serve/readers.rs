@@ -11,7 +11,7 @@ use crate::{
     line,
     load::start,
     median,
-    speaker::{Speaker, Speech},
+    speaker::{Speaker, Speech, said},
     wire::Wire,
 };
 
@@ -76,7 +76,7 @@ impl Stage<'_> {
     /// Everybody has all words, the end, and what the others have.
     fn check(&self, streams: &[Stream]) {
         let first = String::from_utf8_lossy(&streams[0].got);
-        assert_eq!(first.matches("event: RunContent\n").count(), self.words, "a word is missing");
+        assert_eq!(words(&first), said(self.words), "a word is missing");
         assert_eq!(first.matches("event: RunCompleted\n").count(), 1, "the end is missing");
         let others = streams.iter().filter(|stream| stream.got != streams[0].got).count();
         assert_eq!(others, 0, "so many readers got something else");
@@ -89,6 +89,14 @@ impl Stage<'_> {
         let at = event["time"].as_str().and_then(|time| DateTime::parse_from_rfc3339(time).ok());
         at.expect("an event has a time").timestamp_millis() as f64
     }
+}
+
+/// The words of a stream; those that came together are one frame.
+fn words(stream: &str) -> String {
+    let frames = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    let frames = frames.map(|data| serde_json::from_str::<serde_json::Value>(data).expect("JSON"));
+    let of_words = frames.filter(|frame| frame["event"] == "RunContent");
+    of_words.map(|frame| frame["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the events' times, which it is compared with, are of this clock")]

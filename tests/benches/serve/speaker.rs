@@ -17,6 +17,15 @@ pub(crate) struct Speech {
     pub(crate) pause: Duration,
 }
 
+/// All that a model says in so many words.
+pub(crate) fn said(words: usize) -> String {
+    (0..words).map(word).collect()
+}
+
+fn word(number: usize) -> String {
+    format!("word{number} ")
+}
+
 /// See the module.
 pub(crate) struct Speaker {
     pub(crate) base_url: String,
@@ -72,7 +81,7 @@ async fn serve(stream: TcpStream, speech: Speech, wishes: Arc<Wishes>) {
             if let Some(beats) = &mut beats {
                 beats.tick().await;
             }
-            chunk(&mut wire, &format!(r#"{{"content":"word{number} "}}"#), "null").await;
+            chunk(&mut wire, &format!(r#"{{"content":"{}"}}"#, word(number)), "null").await;
         }
         chunk(&mut wire, "{}", r#""stop""#).await;
         wire.send("e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n").await;
