@@ -13,7 +13,7 @@ use crate::{
 /// Runs of the long session.
 const MANY: usize = 3_000;
 /// Questions in a round, and rounds, in which the sessions take turns.
-const QUESTIONS: usize = 50;
+const QUESTIONS: usize = 20;
 const ROUNDS: usize = 10;
 const AT_A_TIME: usize = 900;
 
