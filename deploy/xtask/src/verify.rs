@@ -70,7 +70,11 @@ pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
 }
 
 fn plan(place: &Place) -> Plan {
-    Plan(vec![Phase { seen: vec![own("packages", packages::set_up)], aside: Vec::new() }, built(place), tested(place)])
+    Plan(vec![
+        Phase { seen: vec![own("packages", |place| packages::set_up(place, packages::FOR_TESTS))], aside: Vec::new() },
+        built(place),
+        tested(place),
+    ])
 }
 
 fn own(name: &'static str, work: fn(&Place) -> anyhow::Result<()>) -> Check {
@@ -92,7 +96,11 @@ fn built(place: &Place) -> Phase {
             command("build", build),
             command("build-apart", apart),
         ],
-        aside: vec![vec![own("python", python::set_up), own("kafka", kafka::set_up), own("java", java::set_up)]],
+        aside: vec![vec![
+            own("python", |place| python::FOR_TESTS.set_up(place)),
+            own("kafka", kafka::set_up),
+            own("java", java::set_up),
+        ]],
     }
 }
 
@@ -128,7 +136,7 @@ fn tested(place: &Place) -> Phase {
 
 /// Tells the tests where the product, Agno's client and the examples for the JVM are.
 fn for_tests(task: Task, place: &Place) -> Task {
-    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place));
+    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::FOR_TESTS.interpreter(place));
     task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 
