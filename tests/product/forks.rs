@@ -147,7 +147,9 @@ async fn what_cannot_be_gone_on_from_is_refused_with_the_field_and_changes_nothi
     let world = World::with("").await;
     let run = world.noted().await;
     let before = world.product.get("/sessions/s/runs").await.expect(200).json();
-    let bad: [(&[(&str, &str)], &str); 16] = [
+    let bad: [(&[(&str, &str)], &str); 18] = [
+        (&[("continue_from", "+1")], "continue_from"),
+        (&[("continue_from", " 1")], "continue_from"),
         (&[("continue_from", "-1")], "continue_from"),
         (&[("continue_from", "5")], "continue_from"),
         (&[("continue_from", "0")], "continue_from"),

@@ -1,7 +1,7 @@
 //! `cargo xtask verify`: every check, each with its time, all of them even after one has failed.
 //!
-//! Tests that wait for brokers and time-outs most of the time run beside the others, in two lanes; what they print
-//! follows when they have ended.
+//! What waits most of the time runs beside what computes, in lanes: downloads beside the build, tests that wait for
+//! brokers and time-outs beside the others. What they print follows when they have ended.
 
 use std::{
     fmt::Write as _,
@@ -19,9 +19,12 @@ use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, 
 
 const SIMULATED_SEEDS: u64 = 1_000;
 
-/// The tests that wait most of the time and are not in `cargo test --workspace`: those of the first lane aside, and
-/// those of the second.
-const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers"];
+/// The tests that wait most of the time and are not in `cargo test --workspace`: two options for those that stop nodes
+/// and brokers, and the rest.
+const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
+
+/// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
+const APART_AT_ONCE: &str = "6";
 
 /// What a check does.
 enum Work {
@@ -34,12 +37,17 @@ struct Check {
     work: Work,
 }
 
-/// What runs when: each lane of `aside` beside `seen`, all after `first`, each in order.
-struct Plan {
-    first: Vec<Check>,
-    seen: Vec<Check>,
-    aside: [Vec<Check>; 2],
+/// Checks that run in order.
+type Lane = Vec<Check>;
+
+/// What runs at once: each lane of `aside` beside `seen`.
+struct Phase {
+    seen: Lane,
+    aside: Vec<Lane>,
 }
+
+/// One phase after the other.
+struct Plan(Vec<Phase>);
 
 /// How one check went.
 struct Outcome {
@@ -62,55 +70,87 @@ pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
 }
 
 fn plan(place: &Place) -> Plan {
-    let own = |name, work| Check { name, work: Work::Own(work) };
-    let command = |name, task| Check { name, work: Work::Command(task) };
-    let cargo = |args: &[&str]| place.cargo(args);
-    let first = vec![
-        own("packages", packages::set_up),
-        own("python", python::set_up),
-        own("kafka", kafka::set_up),
-        own("java", java::set_up),
-        command("format", cargo(&["fmt", "--all", "--check"])),
-        command("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
-        // With the tests, because their dependencies bring features: without them everything is built again.
-        command("build", cargo(&[&["build", "--workspace", "--bins", "--tests"], APART].concat())),
-    ];
-    let tests = for_tests(cargo(&["test", "--workspace", "--no-fail-fast"]), place);
-    let docs = cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
-    let seen = vec![
-        command("tests", tests),
-        command("simulation", for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place)),
-        command("docs", docs),
-        own("dependencies", deny::check),
-    ];
-    let apart = |names: &[&str]| for_tests(cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat()), place);
-    let older = cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
-    let aside = [
-        vec![
-            command("chaos", apart(&APART[..2])),
-            // The oldest Kafka that is promised; everything else runs on the one that is pinned.
-            command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
+    Plan(vec![
+        Phase { seen: vec![own("packages", |place| packages::set_up(place, packages::FOR_TESTS))], aside: Vec::new() },
+        built(place),
+        tested(place),
+    ])
+}
+
+fn own(name: &'static str, work: fn(&Place) -> anyhow::Result<()>) -> Check {
+    Check { name, work: Work::Own(work) }
+}
+
+fn command(name: &'static str, task: Task) -> Check {
+    Check { name, work: Work::Command(task) }
+}
+
+fn built(place: &Place) -> Phase {
+    // With the tests, because their dependencies bring features: without them everything is built again.
+    let build = place.cargo(&["build", "--workspace", "--bins", "--tests", "--examples"]);
+    // On its own, because `--tests` lets cargo forget what is named beside it.
+    let apart = place.cargo(&[&["build", "--workspace"], APART].concat());
+    Phase {
+        seen: vec![
+            command("format", place.cargo(&["fmt", "--all", "--check"])),
+            command("build", build),
+            command("build-apart", apart),
         ],
-        vec![command("brokers", apart(&APART[2..]))],
-    ];
-    Plan { first, seen, aside }
+        aside: vec![vec![
+            own("python", |place| python::FOR_TESTS.set_up(place)),
+            own("kafka", kafka::set_up),
+            own("java", java::set_up),
+        ]],
+    }
+}
+
+fn tested(place: &Place) -> Phase {
+    let all = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
+    let apart = |names: &[&str]| {
+        let task = place.cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat());
+        for_tests(task, place).env("RUST_TEST_THREADS", APART_AT_ONCE)
+    };
+    let older = place.cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
+    let clippy = place.cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]);
+    let docs = place.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
+    Phase {
+        seen: vec![
+            command("tests", for_tests(all, place)),
+            command("clippy", clippy),
+            command("docs", docs),
+            own("dependencies", deny::check),
+        ],
+        aside: vec![
+            vec![
+                command("chaos", apart(&APART[..2])),
+                // The oldest Kafka that is promised; everything else runs on the one that is pinned.
+                command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
+            ],
+            vec![
+                command("brokers", apart(&APART[2..])),
+                command("simulation", for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place)),
+            ],
+        ],
+    }
 }
 
 /// Tells the tests where the product, Agno's client and the examples for the JVM are.
 fn for_tests(task: Task, place: &Place) -> Task {
-    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place));
+    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::FOR_TESTS.interpreter(place));
     task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 
 impl Plan {
     fn chosen(mut self, only: &[String]) -> anyhow::Result<Self> {
-        let all = self.first.iter().chain(&self.seen).chain(self.aside.iter().flatten());
-        let names: Vec<_> = all.map(|check| check.name).collect();
+        let lanes = || self.0.iter().flat_map(|phase| [&phase.seen].into_iter().chain(&phase.aside));
+        let names: Vec<_> = lanes().flatten().map(|check| check.name).collect();
         if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
             bail!("there is no check `{unknown}`, only {}", names.join(", "));
         }
-        for checks in [&mut self.first, &mut self.seen].into_iter().chain(&mut self.aside) {
-            checks.retain(|check| only.is_empty() || only.iter().any(|chosen| chosen == check.name));
+        for phase in &mut self.0 {
+            for checks in [&mut phase.seen].into_iter().chain(&mut phase.aside) {
+                checks.retain(|check| only.is_empty() || only.iter().any(|chosen| chosen == check.name));
+            }
         }
         Ok(self)
     }
@@ -118,16 +158,24 @@ impl Plan {
     fn run(self, place: &Place) -> anyhow::Result<Vec<Outcome>> {
         let logs = place.tools("verify");
         fs::create_dir_all(&logs).with_context(|| format!("`{}` cannot be made", logs.display()))?;
-        let mut outcomes: Vec<_> = self.first.into_iter().map(|check| check.run(place)).collect();
+        let mut outcomes = Vec::new();
+        for phase in self.0 {
+            outcomes.extend(phase.run(place, &logs)?);
+        }
+        Ok(outcomes)
+    }
+}
+
+impl Phase {
+    fn run(self, place: &Place, logs: &Path) -> anyhow::Result<Vec<Outcome>> {
         thread::scope(|scope| {
-            let logs = &logs;
-            let beside = |lane: Vec<Check>| {
+            let beside = |lane: Lane| {
                 scope.spawn(move || lane.into_iter().map(|check| check.run_aside(place, logs)).collect::<Vec<_>>())
             };
-            let lanes = self.aside.map(beside);
-            outcomes.extend(self.seen.into_iter().map(|check| check.run(place)));
+            let lanes: Vec<_> = self.aside.into_iter().map(beside).collect();
+            let mut outcomes: Vec<_> = self.seen.into_iter().map(|check| check.run(place)).collect();
             for lane in lanes {
-                outcomes.extend(lane.join().map_err(|_| anyhow!("what ran beside the tests panicked"))?);
+                outcomes.extend(lane.join().map_err(|_| anyhow!("what ran beside the others panicked"))?);
             }
             Ok(outcomes)
         })
@@ -146,8 +194,11 @@ impl Check {
         })
     }
 
-    /// Prints what it said when it has ended.
+    /// Prints what it said when it has ended; what is our own says little, at once.
     fn run_aside(self, place: &Place, logs: &Path) -> Outcome {
+        if matches!(self.work, Work::Own(_)) {
+            return self.run(place);
+        }
         let (name, log) = (self.name, logs.join(self.name));
         println!("\n── {name} runs beside what follows, into `{}`", log.display());
         let outcome = self.timed(|work| match work {

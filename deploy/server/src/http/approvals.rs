@@ -4,14 +4,14 @@
 //! command as `/continue`: there is no second state that could say something else, so the run goes on by itself when
 //! its last call is decided. (In AgentOS the client has to continue it.)
 
-use std::time::Instant;
+use std::{convert::Infallible, time::Instant};
 
 use axum::{
     Json,
     extract::State,
     response::{IntoResponse, Response},
 };
-use reenact_events::{Command, CommandBody, RunId, Text, UserId, command::Decision, hold::Verdict};
+use reenact_events::{AgentId, Command, CommandBody, RunId, Text, UserId, command::Decision, hold::Verdict};
 use reenact_projections::{
     expand::expand_approval,
     fold::approvals::{PENDING, STATUSES},
@@ -33,12 +33,17 @@ use super::{
 };
 
 const LIMIT_DEFAULT: u64 = 100;
-const PAUSE_TYPES: [(&str, &str); 4] = [
+/// What an approval waits for.
+pub(super) const PAUSE_TYPES: [(&str, &str); 4] = [
     ("confirmation", "confirmation"),
     ("user_input", "user_input"),
     ("external_execution", "external_execution"),
     ("in_doubt", "in_doubt"),
 ];
+/// What may wait in AgentOS, and whether there is none of it here.
+pub(super) const SOURCE_TYPES: [(&str, bool); 3] = [("agent", false), ("team", true), ("workflow", true)];
+/// The kinds of approval in AgentOS, and whether there is none of it here.
+pub(super) const APPROVAL_TYPES: [(&str, bool); 2] = [("required", false), ("audit", true)];
 
 /// A call that waits, or waited, for somebody. Times are epoch seconds.
 #[derive(Debug, Serialize, ToSchema)]
@@ -164,7 +169,7 @@ pub async fn list(
     let filter = ApprovalFilter {
         status: query.one_of("status", &statuses)?.map(str::to_owned),
         pause_type: query.one_of("pause_type", &PAUSE_TYPES)?.map(str::to_owned),
-        agent_id: query.text("agent_id").map(str::to_owned),
+        agent_id: query.id("agent_id", AgentId::parse)?.map(|agent| agent.to_string()),
         user_id: None,
         run_id: query.id("run_id", RunId::parse)?,
     };
@@ -184,8 +189,8 @@ pub async fn list(
 
 /// Whether only approvals are asked for of which there are none here.
 fn is_of_others(query: &Fields) -> Result<bool, ApiError> {
-    let source = query.one_of("source_type", &[("agent", false), ("team", true), ("workflow", true)])?;
-    let kind = query.one_of("approval_type", &[("required", false), ("audit", true)])?;
+    let source = query.one_of("source_type", &SOURCE_TYPES)?;
+    let kind = query.one_of("approval_type", &APPROVAL_TYPES)?;
     let others = ["team_id", "workflow_id", "schedule_id"].into_iter().any(|field| query.text(field).is_some());
     Ok(source == Some(true) || kind == Some(true) || others)
 }
@@ -227,6 +232,34 @@ pub async fn one(
     let token = services.caught_up(after.as_ref()).await?;
     let row = find(&services, &caller.scope, &path).await?;
     Ok((token, Json(shown(&app, &services, &caller.scope, row).await?)).into_response())
+}
+
+/// Is always refused: an approval is what the log says of a call, and not a row of its own.
+#[utoipa::path(
+    delete, path = "/approvals/{approval_id}", tag = "Approvals", operation_id = "delete_approval",
+    params(
+        ("approval_id" = String, Path, description = "The approval"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+    ),
+    responses(
+        (status = 404, description = "No such approval, or it is another user's", body = ErrorBody),
+        (status = 409, description = "It waits for a decision, or it is kept as long as its session", body = ErrorBody),
+    )
+)]
+pub async fn delete(Ready(services): Ready, path: PathIds, Query(query): Query) -> Result<Infallible, ApiError> {
+    let caller = caller(&query)?;
+    services.caught_up(None).await?;
+    let ApprovalRow { id, status, run_id, session_id, .. } = find(&services, &caller.scope, &path).await?;
+    if status == PENDING {
+        let text =
+            format!("approval `{id}` is pending: approve or reject it, or cancel run `{run_id}`, which waits for it");
+        return Err(ApiError::conflict(text).named("approval_pending"));
+    }
+    let text = format!(
+        "approval `{id}` is {status}: it tells what became of a call of run `{run_id}`, and is kept as long as the run; \
+         delete session `{session_id}` to delete both"
+    );
+    Err(ApiError::conflict(text).named("approval_kept"))
 }
 
 /// How one approval stands.

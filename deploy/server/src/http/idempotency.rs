@@ -18,7 +18,7 @@ use super::{
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest key, in bytes.
-const KEY_BYTES_MAX: usize = 512;
+pub(super) const KEY_BYTES_MAX: usize = 512;
 
 /// A key in the name of its user.
 #[derive(Debug, Clone, PartialEq, Eq)]

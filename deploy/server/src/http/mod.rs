@@ -12,6 +12,7 @@ pub mod agents;
 pub mod approvals;
 pub mod body;
 pub mod cluster;
+pub mod described;
 pub mod docs;
 pub mod error;
 pub mod feed;

@@ -12,7 +12,7 @@ use super::{error::ApiError, fields::Fields};
 pub const LIMIT_MAX: u64 = 1_000;
 const LIMIT_DEFAULT: u64 = 20;
 /// So high that no deployment has it, so low that `page · limit` fits a signed 64-bit offset.
-const PAGE_MAX: u64 = 1_000_000_000_000;
+pub const PAGE_MAX: u64 = 1_000_000_000_000;
 
 /// Where a page stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// What the queue calls where a run is.
-const WORDS: [(&str, RunStatus); 7] = [
+pub(super) const WORDS: [(&str, RunStatus); 7] = [
     ("queued", RunStatus::Pending),
     ("running", RunStatus::Running),
     ("paused", RunStatus::Paused),

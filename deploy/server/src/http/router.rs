@@ -15,7 +15,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    about, agents, approvals, cluster, docs,
+    about, agents, approvals, cluster, described, docs,
     error::{ApiError, panicked},
     position::POSITION,
     queue,
@@ -62,6 +62,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))
         .routes(routes!(approvals::one))
+        .routes(routes!(approvals::delete))
         .routes(routes!(approvals::status))
         .routes(routes!(approvals::resolve))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
@@ -72,18 +73,13 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(sessions::runs::one))
 }
 
-/// The API's description, as `/openapi.json` serves it.
-#[must_use]
-pub fn description() -> utoipa::openapi::OpenApi {
-    described().split_for_parts().1
-}
-
 /// The service: routes, errors as JSON, panics caught, trailing slashes stripped, other origins allowed.
 ///
 /// Trailing slashes are stripped around the router and not in it: a layer in it runs after routing.
 #[must_use]
 pub fn service(app: App, cors_origins: &[String]) -> NormalizePath<Router> {
     let (routes, description) = described().split_for_parts();
+    let description = described::completed(description);
     let router = routes
         .merge(docs::routes(description))
         .fallback(no_such_route)

@@ -8,7 +8,9 @@ use axum::response::{
 };
 use reenact_events::{Command, CommandBody, CommandId, RunId, SessionId, UserId};
 use reenact_projections::query::Scope;
+use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     feed::{Batch, Feed},
@@ -18,6 +20,18 @@ use super::{
 
 /// A silent stream says something this often, so that no proxy takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// One frame as it is sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SentEvent {
+    /// The `event_index`, which a reader that comes back may send as `Last-Event-ID`; none of what is sent again.
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    /// What it tells of, as in `data`.
+    pub event: String,
+    /// The frame, as JSON.
+    pub data: String,
+}
 
 /// Stops an inline run when the reader that it was started for leaves before its end.
 pub struct CancelOnLeave {
@@ -162,7 +176,25 @@ impl Reader {
         }
     }
 
-    async fn filled(&mut self, frame: WireFrame) -> WireFrame {
+    /// The state of the session is not among the run's own events: the run's row has it as it was at the end. An end
+    /// that the views do not have in time is told without.
+    async fn with_session_state(&self, frame: WireFrame) -> WireFrame {
+        match self.services.views.run(&self.scope, self.feed.run_id()).await {
+            Ok(Some(mut row)) if row.run_data["session_state"].is_object() => {
+                frame.with_session_state(row.run_data["session_state"].take())
+            }
+            Ok(_) => frame,
+            Err(error) => {
+                tracing::warn!(?error, "the end of a stream is shown without the session's state");
+                frame
+            }
+        }
+    }
+
+    async fn filled(&mut self, mut frame: WireFrame) -> WireFrame {
+        if frame.name == "RunCompleted" {
+            frame = self.with_session_state(frame).await;
+        }
         match frame.filled(&*self.services.blobs).await {
             Ok(frame) => frame,
             Err(error) => {

@@ -129,13 +129,15 @@ fn point(fields: &Fields) -> Result<ForkFrom, ApiError> {
             }
         };
     }
-    match fields.text("continue_from").map(str::trim) {
+    match fields.text("continue_from") {
         None | Some("" | "end") => Ok(ForkFrom::End),
         Some("last_user") => Ok(ForkFrom::LastUser),
-        Some(text) => text.parse().map(ForkFrom::Message).map_err(|_| {
+        Some(text) => {
+            let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let count = digits.and_then(|digits| digits.parse().ok());
             let wanted = "Input should be `end`, `last_user`, or how many messages of the run are kept";
-            fields.fault("continue_from", "value_error", wanted)
-        }),
+            count.map(ForkFrom::Message).ok_or_else(|| fields.fault("continue_from", "value_error", wanted))
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use reenact_events::{RunId, SessionId};
+use reenact_events::{AgentId, RunId, SessionId};
 use reenact_projections::query::{Order, RunFilter};
 
 use super::{
@@ -39,6 +39,7 @@ use crate::http::{
     ),
     responses(
         (status = 200, description = "A page of runs, newest first", body = Listed<RunPreview>),
+        (status = 400, description = "A word is no run status", body = ErrorBody),
         (status = 422, description = "Malformed", body = ErrorBody),
     )
 )]
@@ -49,7 +50,7 @@ pub async fn all(Ready(services): Ready, Query(query): Query, After(after): Afte
     let any = i64::MIN..=i64::MAX;
     let filter = RunFilter {
         session_id: query.id("session_id", SessionId::parse)?,
-        agent_id: query.text("agent_id").map(str::to_owned),
+        agent_id: query.id("agent_id", AgentId::parse)?.map(|agent| agent.to_string()),
         user_id: None,
         statuses: Vec::new(),
         created_after: query.number("created_after", any.clone())?,

@@ -24,7 +24,7 @@ use crate::http::{
     scope::{Caller, caller},
     shapes::Ticket,
     state::{App, Ready, Services},
-    stream,
+    stream::{self, SentEvent},
 };
 
 /// The form that lets a paused run go on.
@@ -40,6 +40,7 @@ pub struct ContinueForm {
     /// What is said then. A run that ended is gone on from with another one, which has the same messages so far.
     pub input: Option<String>,
     /// After which message to go on: `end` (default), `last_user`, or how many of the run's `messages` are kept.
+    #[schema(pattern = "^(end|last_user|[0-9]{1,10})?$")]
     pub continue_from: Option<String>,
     /// Go on with another run from a run in any state, which stays what it is; default false.
     pub fork: Option<bool>,
@@ -65,7 +66,8 @@ pub struct ContinueForm {
     pub background: Option<bool>,
 }
 
-/// Decides about calls that a paused run waits for somebody with.
+/// Decides about calls that a paused run waits for somebody with, queues one that failed again, or goes on from a
+/// message of one that ended with another run.
 #[utoipa::path(
     post, path = "/agents/{agent_id}/runs/{run_id}/continue", tag = "Agents", operation_id = "continue_agent_run",
     params(
@@ -74,11 +76,11 @@ pub struct ContinueForm {
     ),
     request_body(content = ContinueForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 200, description = "`stream=true`: the events that follow; `stream=false`: the RunOutput when the run has ended or waits again", content_type = "text/event-stream", body = String),
+        (status = 200, description = "`stream=true`: the events that follow; `stream=false`: the RunOutput when the run has ended or waits again", content((SentEvent = "text/event-stream"), (Object = "application/json"))),
         (status = 202, description = "`background=true`, `stream=false`: decided and durable", body = Ticket),
         (status = 404, description = "No such agent or run", body = ErrorBody),
-        (status = 409, description = "The run does not wait for this decision, or not any more", body = ErrorBody),
-        (status = 422, description = "Malformed, or not what the call waits for", body = ErrorBody),
+        (status = 409, description = "The run does not wait for this decision, or not any more, or is none to go on from", body = ErrorBody),
+        (status = 422, description = "Malformed, not what the call waits for, or no place to go on from", body = ErrorBody),
     )
 )]
 pub async fn proceed(
@@ -102,7 +104,7 @@ pub async fn proceed(
     if found.row.status == RunStatus::Error && !said("tools") && !said("requirements") {
         return again::go_on(app, services, caller, found, (stream, background)).await;
     }
-    if found.row.status != RunStatus::Paused {
+    if found.row.run_data["requirements"].is_null() {
         return Err(not_waiting(found.row.status));
     }
     expand(&mut found.row.run_data, &*services.blobs).await?;
@@ -129,7 +131,7 @@ pub async fn proceed(
     if stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, None, first)).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }
 

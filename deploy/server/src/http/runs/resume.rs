@@ -21,7 +21,7 @@ use crate::http::{
     position::After,
     scope::caller,
     state::{App, Ready},
-    stream,
+    stream::{self, SentEvent},
 };
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -47,7 +47,7 @@ pub struct ResumeForm {
     ),
     request_body(content = ResumeForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 200, description = "The frames that were missed, then those that come", content_type = "text/event-stream", body = String),
+        (status = 200, description = "The frames that were missed, then those that come", content_type = "text/event-stream", body = SentEvent),
         (status = 404, description = "No such agent or run", body = ErrorBody),
         (status = 422, description = "Malformed", body = ErrorBody),
     )

@@ -31,7 +31,7 @@ use crate::http::{
     scope::{Caller, caller},
     shapes::Ticket,
     state::{App, Ready, Services},
-    stream::{self, CancelOnLeave},
+    stream::{self, CancelOnLeave, SentEvent},
     uploads,
 };
 
@@ -39,6 +39,7 @@ use crate::http::{
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RunForm {
     /// The message, at most 16 MiB unless configured otherwise.
+    #[schema(min_length = 1)]
     pub message: String,
     /// Show the run as server-sent events; default true.
     pub stream: Option<bool>,
@@ -81,7 +82,7 @@ pub(super) struct Wish {
     ),
     request_body(content = RunForm, content_type = "multipart/form-data"),
     responses(
-        (status = 200, description = "`stream=true`: the run's events; `stream=false`: its RunOutput when it has ended or waits", content_type = "text/event-stream", body = String),
+        (status = 200, description = "`stream=true`: the run's events; `stream=false`: its RunOutput when it has ended or waits", content((SentEvent = "text/event-stream"), (Object = "application/json"))),
         (status = 202, description = "`background=true`, `stream=false`: accepted and durable", body = Ticket),
         (status = 404, description = "No such agent, or the session is another user's", body = ErrorBody),
         (status = 409, description = "The idempotency key was used for something else", body = ErrorBody),
@@ -217,7 +218,7 @@ pub(super) async fn begin(
     if wish.stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, guard, Vec::new())).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }
 
@@ -242,6 +243,6 @@ async fn show_first(
         let backlog = feed.backlog();
         return Ok((token, stream::respond(app, services, caller.scope, feed, None, backlog)).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }

@@ -43,6 +43,7 @@ pub struct CreateSession {
     request_body = CreateSession,
     responses(
         (status = 201, description = "The session", body = SessionDetail),
+        (status = 400, description = "Not a session of an agent", body = ErrorBody),
         (status = 404, description = "No such agent", body = ErrorBody),
         (status = 409, description = "The id is taken", body = ErrorBody),
         (status = 422, description = "Malformed", body = ErrorBody),

@@ -25,8 +25,10 @@ const BULK_MAX: usize = 1_000;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeleteSessions {
     /// Which.
+    #[schema(min_items = 1, max_items = 1000)]
     pub session_ids: Vec<String>,
     /// Of which types, one for each.
+    #[schema(min_items = 1, max_items = 1000)]
     pub session_types: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
+use reenact_events::AgentId;
 use reenact_projections::query::{SessionFilter, SessionSort};
 
 use super::session_type;
@@ -18,6 +19,10 @@ use crate::http::{
     shapes::SessionSchema,
     state::Ready,
 };
+
+/// What sessions are sorted by.
+pub(in crate::http) const SORTS: [(&str, SessionSort); 2] =
+    [("created_at", SessionSort::CreatedAt), ("updated_at", SessionSort::UpdatedAt)];
 
 /// A page of sessions.
 #[utoipa::path(
@@ -41,14 +46,10 @@ pub async fn list(Ready(services): Ready, Query(query): Query, After(after): Aft
     let began = Instant::now();
     let caller = caller(&query)?;
     let paging = paging(&query)?;
-    let sort = match query.text("sort_by") {
-        Some("updated_at") => SessionSort::UpdatedAt,
-        // AgentOS sorts by `created_at` when it does not know the name.
-        _ => SessionSort::CreatedAt,
-    };
+    let sort = query.one_of("sort_by", &SORTS)?.unwrap_or(SessionSort::CreatedAt);
     let filter = SessionFilter {
         session_type: session_type(&query)?.map(str::to_owned),
-        component_id: query.text("component_id").map(str::to_owned),
+        component_id: query.id("component_id", AgentId::parse)?.map(|agent| agent.to_string()),
         user_id: None,
         name: query.text("session_name").map(str::to_owned),
         sort,

@@ -29,7 +29,7 @@ use super::{
 };
 
 /// The kinds of session that AgentOS knows; here there are those of agents.
-const TYPES: [(&str, &str); 3] = [("agent", "agent"), ("team", "team"), ("workflow", "workflow")];
+pub(super) const TYPES: [(&str, &str); 3] = [("agent", "agent"), ("team", "team"), ("workflow", "workflow")];
 
 fn session_type(query: &Fields) -> Result<Option<&'static str>, ApiError> {
     query.one_of("type", &TYPES)

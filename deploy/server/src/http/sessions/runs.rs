@@ -65,6 +65,7 @@ pub async fn whole(
     ),
     responses(
         (status = 200, description = "The runs, texts cut to 280 characters", body = Vec<RunPreview>),
+        (status = 400, description = "A word is no run status", body = ErrorBody),
         (status = 404, description = "No such session, or it is another user's", body = ErrorBody),
     )
 )]
