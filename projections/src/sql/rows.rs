@@ -6,11 +6,13 @@ use rusqlite::{Row, params};
 use super::{
     approvals,
     database::Database,
+    metrics,
     values::{id, integer, json, status, unsigned},
 };
 use crate::{
     ViewError,
     fold::{Rows, component},
+    metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
@@ -168,6 +170,14 @@ impl Rows for Database<'_> {
 
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
         approvals::pending(*self, run)
+    }
+
+    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
+        metrics::get(*self, user, date)
+    }
+
+    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
+        metrics::put(*self, &row)
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

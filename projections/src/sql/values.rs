@@ -13,7 +13,11 @@ const STATUSES: [RunStatus; 6] = [
     RunStatus::Cancelled,
 ];
 
-fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(column: usize, error: E) -> rusqlite::Error {
+/// What cannot be read in a column.
+pub(crate) fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    column: usize,
+    error: E,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }
 

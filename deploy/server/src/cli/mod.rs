@@ -12,6 +12,7 @@ mod doctor;
 mod events;
 mod log;
 mod log_source;
+mod metrics;
 mod nodes;
 mod options;
 mod output;
@@ -66,6 +67,8 @@ enum Command {
     /// List records of the command topic that are no commands, show one, send one again.
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    /// Show runs, tokens and cost by day, as a table or a picture.
+    Metrics(metrics::Metrics),
     /// Show the nodes of a deployment and what each owns.
     Nodes(nodes::Nodes),
     /// Show what a command on the topic may look like, as JSON Schema.
@@ -108,6 +111,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Replay(command) => command.execute(json).await,
         Command::Log(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
+        Command::Metrics(command) => command.execute(json).await,
         Command::Nodes(command) => command.execute(json).await,
         Command::Schema(command) => command.write(),
         Command::Config(options) => config::show(&options, json),
