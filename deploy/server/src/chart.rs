@@ -8,6 +8,8 @@ type Failed = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::Erro
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const SIZE: (u32, u32) = (960, 540);
+/// The room for the legend, at the right.
+const LEGEND: u32 = 112;
 const COMPLETED: RGBColor = RGBColor(46, 125, 90);
 const FAILED: RGBColor = RGBColor(192, 57, 43);
 const CANCELLED: RGBColor = RGBColor(149, 152, 158);
@@ -61,9 +63,11 @@ fn bars(days: &[MetricsRow], area: &Area<'_>, title: &str, kinds: &[Kind]) -> Re
     let end = last.checked_add_days(Days::new(1)).unwrap_or(*last);
     let height = |day: &MetricsRow| kinds.iter().map(|(_, _, of)| of(day)).sum::<u64>();
     let highest = dated.iter().map(|(_, day)| height(day)).max().unwrap_or(0).max(1);
+    legend(area, kinds)?;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
+        .margin_right(LEGEND)
         .x_label_area_size(28)
         .y_label_area_size(72)
         .build_cartesian_2d(*first..end, 0..highest + highest.div_ceil(10))?;
@@ -73,7 +77,7 @@ fn bars(days: &[MetricsRow], area: &Area<'_>, title: &str, kinds: &[Kind]) -> Re
         .light_line_style(TRANSPARENT)
         .y_label_formatter(&|count| grouped(*count))
         .draw()?;
-    for (place, (name, colour, _)) in kinds.iter().enumerate() {
+    for (place, (_, colour, _)) in kinds.iter().enumerate() {
         let boxes = dated.iter().map(|(date, day)| {
             let below: u64 = kinds[..place].iter().map(|(_, _, of)| of(day)).sum();
             let next = date.checked_add_days(Days::new(1)).unwrap_or(*date);
@@ -81,11 +85,19 @@ fn bars(days: &[MetricsRow], area: &Area<'_>, title: &str, kinds: &[Kind]) -> Re
             bar.set_margin(0, 0, 2, 2);
             bar
         });
-        let colour = *colour;
-        let mark = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
-        chart.draw_series(boxes)?.label(*name).legend(mark);
+        chart.draw_series(boxes)?;
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(TRANSPARENT).draw()
+    Ok(())
+}
+
+/// What the colours mean, beside the bars and never on them.
+fn legend(area: &Area<'_>, kinds: &[Kind]) -> Result<(), Failed> {
+    let left = i32::try_from(SIZE.0 - LEGEND + 14).unwrap_or(0);
+    for ((name, colour, _), top) in kinds.iter().zip((44..).step_by(20)) {
+        area.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], colour.filled()))?;
+        area.draw(&Text::new(*name, (left + 18, top), ("sans-serif", 13)))?;
+    }
+    Ok(())
 }
 
 /// `1234567` as `1 234 567`.
