@@ -4,7 +4,7 @@
 //! * `E2`: offsets grow.
 //! * `E3`: terms never fall, and a term is the offset of its claim.
 //! * `E4`: the chain links.
-//! * `R1`: a run's events follow its life: queued, started, steps, one end, nothing after but that it is queued again.
+//! * `R1`: a run's events follow its life: its status moves as [`moves`] says, and nothing happens to it where it must not.
 //! * `R2`: a step's attempts grow by one, an outcome names the latest attempt, and there is one outcome.
 //! * `R3`: an `at_most_once` step is never requested again but after a decision to retry.
 //! * `R4`: an event id is seen once.
@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     ChainHash, Event, Offset, Recorded, RunEvent, RunId, StreamKey, Term,
     agent::Effect,
-    event::{PartitionEvent, Resolution, StepCall},
+    event::{PartitionEvent, Resolution, RunStatus, StepCall},
     hold::Verdict,
+    moves,
 };
 
 /// Something that must never be, was.
@@ -41,15 +42,17 @@ struct StepWatch {
     retry_allowed: bool,
     settled: bool,
     held: bool,
+    in_doubt: bool,
     may_be_held_again: bool,
 }
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 struct RunWatch {
-    started: bool,
-    ended: bool,
+    status: RunStatus,
     steps: BTreeMap<u32, StepWatch>,
     asked: (u32, u32),
+    /// How many steps there were when it was last queued again.
+    old_steps: usize,
 }
 
 /// Watches one partition from its first event (or from a known position) on.
@@ -104,7 +107,13 @@ impl Watch {
     /// The runs that were accepted and have not ended.
     #[must_use]
     pub fn open_runs(&self) -> Vec<RunId> {
-        self.runs.iter().filter(|(_, run)| !run.ended).map(|(id, _)| id.clone()).collect()
+        self.runs.iter().filter(|(_, run)| !run.status.is_end()).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// What is told of a run by what was seen of it.
+    #[must_use]
+    pub fn status(&self, run: &RunId) -> Option<RunStatus> {
+        self.runs.get(run).map(|run| run.status)
     }
 
     /// How many runs were accepted.
@@ -116,7 +125,8 @@ impl Watch {
     fn see_run(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
         let id = event.run_id();
         if let RunEvent::Queued(_) = event {
-            return match self.runs.insert(id.clone(), RunWatch::default()) {
+            let watch = RunWatch { status: RunStatus::Pending, steps: BTreeMap::new(), asked: (0, 0), old_steps: 0 };
+            return match self.runs.insert(id.clone(), watch) {
                 None => Ok(()),
                 Some(_) => Err(("R1", format!("run `{id}` queued twice"))),
             };
@@ -130,45 +140,40 @@ impl Watch {
 
 impl RunWatch {
     fn see(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
-        if let RunEvent::Requeued(_) = event {
-            // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
-            (self.started, self.asked.0) = (false, 0);
-            self.steps.values_mut().for_each(|step| step.may_be_held_again = step.held);
-            return match std::mem::take(&mut self.ended) {
-                true => Ok(()),
-                false => Err(("R1", "queued again before its end".to_owned())),
-            };
-        }
-        if self.ended {
-            return Err(("R1", format!("{} after its end", event.type_name())));
-        }
+        let next = moves::next(Some(self.status), event).map_err(|none| ("R1", none.to_string()))?;
+        self.see_step(event)?;
+        let waits_for_somebody = self.steps.values().any(|step| step.held || step.in_doubt);
+        self.status = next.status(self.status, waits_for_somebody);
+        Ok(())
+    }
+
+    fn see_step(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {
         match event {
-            RunEvent::Started(_) if std::mem::replace(&mut self.started, true) => {
-                Err(("R1", "started twice".to_owned()))
+            RunEvent::Requeued(_) => {
+                // It begins anew, but for its steps: those keep their outcomes, and the first model may be asked again.
+                (self.asked.0, self.old_steps) = (0, self.steps.len());
+                self.steps.values_mut().for_each(|step| step.may_be_held_again = step.held);
+                Ok(())
             }
             RunEvent::StepRequested(step) => self.requested(step),
             RunEvent::StepCompleted(step) => self.settle(step.step, step.attempt),
             RunEvent::StepFailed(step) if step.retry_at.is_none() => self.settle(step.step, step.attempt),
             RunEvent::StepFailed(step) => self.latest(step.step, step.attempt).map(drop),
-            RunEvent::StepInDoubt(step) => self.latest(step.step, step.attempt).map(drop),
+            RunEvent::StepInDoubt(step) => {
+                self.latest(step.step, step.attempt)?.in_doubt = true;
+                Ok(())
+            }
             RunEvent::StepResolved(step) => self.resolved(step.step, &step.resolution),
             RunEvent::StepHeld(step) => self.held(step.step),
             RunEvent::StepAnswered(step) => {
                 self.released(step.step, !matches!(step.verdict, Verdict::Confirmed { .. }))
             }
             RunEvent::StepExpired(step) => self.released(step.step, true),
-            RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_) => {
-                self.ended = true;
-                Ok(())
-            }
             _ => Ok(()),
         }
     }
 
     fn requested(&mut self, step: &crate::event::StepRequested) -> Result<(), (&'static str, String)> {
-        if !self.started {
-            return Err(("R1", "a step before the start".to_owned()));
-        }
         let at_most_once = matches!(step.call, StepCall::Tool { effect: Effect::AtMostOnce, .. });
         let known = self.steps.len();
         if !self.steps.contains_key(&step.step) && step.step as usize != known {
@@ -187,8 +192,11 @@ impl RunWatch {
         watch.attempt = step.attempt;
         watch.at_most_once = at_most_once;
         let Some(model) = &step.model else { return Ok(()) };
-        let (place, trims) = std::mem::replace(&mut self.asked, (model.place, model.trims));
-        if model.place < place || model.trims < trims {
+        // A step from before it was queued again is taken up with the model that it had come to; the next may begin anew.
+        let is_old = (step.step as usize) < self.old_steps;
+        let asks = if is_old { self.asked.0 } else { model.place };
+        let (place, trims) = std::mem::replace(&mut self.asked, (asks, model.trims));
+        if asks < place || model.trims < trims {
             return Err(("R5", format!("model {} trim {} after {place} and {trims}", model.place, model.trims)));
         }
         Ok(())
@@ -237,6 +245,7 @@ impl RunWatch {
             Some(watch) if !watch.settled => {
                 watch.retry_allowed = *resolution == Resolution::Retry;
                 watch.settled = !watch.retry_allowed;
+                watch.in_doubt = false;
                 Ok(())
             }
             other => Err(("R2", format!("decision about step {step}, known is {other:?}"))),

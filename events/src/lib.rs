@@ -26,6 +26,7 @@ pub mod invariants;
 pub mod live;
 pub mod log;
 pub mod memory_log;
+pub mod moves;
 pub mod output;
 pub mod session_state;
 pub mod token;

@@ -76,6 +76,18 @@ impl World {
         Product::ask(self.product.request(Method::POST, &path).json(body)).await
     }
 
+    /// Who decided what stands as long as the run does.
+    async fn is_not_deleted(&self, approval: &Value, why: &str) {
+        let path = format!("/approvals/{}", approval["id"].as_str().expect("an id"));
+        let before = (self.product.get(&path).await.expect(200).json(), self.product.events().len());
+        let delete = |query: &str| Product::ask(self.product.request(Method::DELETE, &format!("{path}{query}")));
+        let refused = delete("").await.expect(409).json();
+        assert_eq!(refused["error_id"], why, "{refused}");
+        let foreign = delete("?user_id=bob").await.expect(404).json();
+        assert_eq!(foreign["error_id"], "approval_not_found");
+        assert_eq!((self.product.get(&path).await.json(), self.product.events().len()), before);
+    }
+
     /// The run's events of this type.
     fn events_of(&self, kind: &str) -> Vec<Value> {
         let mut events = self.product.events();
@@ -220,6 +232,7 @@ async fn a28_approvals_are_a_queue_of_ones_own_and_to_resolve_one_is_to_decide()
         let refused = office.resolve(of(kind), "", &yes).await.expect(422);
         assert!(refused.text().contains("resolution_data"), "{}", refused.text());
     }
+    office.is_not_deleted(pay, "approval_pending").await;
     let done = office.resolve(pay, "", &yes).await.expect(200).json();
     assert_eq!((&done["status"], &done["resolved_by"]), (&json!("approved"), &json!("boss")));
     for again in [&yes, &json!({"status": "rejected"})] {
@@ -231,6 +244,7 @@ async fn a28_approvals_are_a_queue_of_ones_own_and_to_resolve_one_is_to_decide()
     let run = office.product.settled(run["run_id"].as_str().expect("an id")).await;
     assert_eq!(run["status"], "COMPLETED", "it goes on by itself: {run:#}");
     assert_eq!((office.calls_of("pay").len(), office.calls_of("book").len()), (1, 1));
+    office.is_not_deleted(pay, "approval_kept").await;
     let status = |one: &Value| one["status"].clone();
     let ended: Vec<_> = office.approvals("user_id=alice").await.iter().map(status).collect();
     assert_eq!(ended.iter().filter(|status| **status == "approved").count(), 2, "{ended:?}");
@@ -358,4 +372,28 @@ async fn a28_the_command_line_decides_through_the_same_door() {
     assert!(office.calls_of("book")[0].contains(r#""days":4"#));
     let replay = office.product.run(&["replay", id]);
     assert!(replay.status.success(), "{}", String::from_utf8_lossy(&replay.stdout));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a28_what_waits_is_decided_through_every_door_also_while_other_calls_of_its_turn_are_made() {
+    let office = office("").await;
+    office.ledger.rule(|call| (call.path == "/note").then(|| Reply::default().hang()));
+    office.model.push(Reply::calls(&ALL));
+    let id = office.product.begin("a", "s", "go").await;
+    while office.approvals("status=pending").await.len() < 3 {
+        tokio::time::sleep(POLL).await;
+    }
+    let path = format!("/runs/{id}");
+    let run = office.product.get(&path).await.expect(200).json();
+    assert_eq!((&run["status"], run["requirements"].as_array().map(Vec::len)), (&json!("RUNNING"), Some(3)), "{run:#}");
+    let yes = json!([{"tool_call_id": "p", "confirmed": true}]).to_string();
+    let form = [("tools", yes.as_str()), ("stream", "false"), ("background", "true")];
+    let door = format!("/agents/a/runs/{id}/continue");
+    assert_eq!(office.product.post(&door, &form).await.expect(202).json()["status"], "RUNNING");
+    let otherwise = [("tools", r#"[{"tool_call_id": "p", "confirmed": false}]"#), ("stream", "false")];
+    assert_eq!(office.product.post(&door, &otherwise).await.expect(409).json()["error_id"], "step_not_in_doubt");
+    office.ledger.wait_for(2).await;
+    assert_eq!(office.calls_of("pay"), [r#"{"sum":1.10}"#], "it does not wait for the others");
+    let left = office.product.get(&path).await.json();
+    assert_eq!(left["requirements"].as_array().map(Vec::len), Some(2), "{left:#}");
 }

@@ -18,6 +18,7 @@ mod a25_empty_content;
 mod a26_rate_limits;
 mod a27_context_overflow;
 mod a28_people;
+mod a29_cancel;
 mod accepted_losses;
 mod arenas;
 mod bad_input;

@@ -67,6 +67,30 @@ async fn a_caller_of_an_existing_session_sets_keys_and_an_update_replaces_the_wh
     }
 }
 
+#[tokio::test]
+async fn a_stream_ends_with_the_state_as_it_was_then() {
+    let world = World::with("").await;
+    let completed = |stream: crate::support::Answer| -> Value {
+        let text = stream.expect(200).text();
+        let frame = text.split("\n\n").find(|frame| frame.starts_with("event: RunCompleted")).map(str::to_owned);
+        let frame = frame.unwrap_or_else(|| panic!("{text}"));
+        let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
+        serde_json::from_str(data).expect("is JSON")
+    };
+    let say = async |state: &str| {
+        let fields = [("message", "go"), ("session_id", "s"), ("stream", "true"), ("session_state", state)];
+        completed(world.product.post("/agents/a/runs", &fields).await)
+    };
+    let first = say(r#"{"a":1}"#).await;
+    assert_eq!(first["session_state"], json!({"a": 1}), "{first:#}");
+    assert_eq!(say(r#"{"b":2}"#).await["session_state"], json!({"a": 1, "b": 2}));
+    let path = format!("/agents/a/runs/{}/resume", first["run_id"].as_str().expect("an id"));
+    assert_eq!(completed(world.product.post(&path, &[("last_event_index", "-1")]).await), first);
+    let without = [("message", "go"), ("session_id", "without"), ("stream", "true")];
+    let without = completed(world.product.post("/agents/a/runs", &without).await);
+    assert_eq!(without.get("session_state"), None, "{without:#}");
+}
+
 // The program is waited for here, and asks the model that is served here.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_gives_state_metadata_and_schema() {

@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod layout;
+mod run_states;
 mod scan;
 mod size;
 mod texts;

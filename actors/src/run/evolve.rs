@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use reenact_events::{
     RunEvent, Timestamp,
-    event::{Resolution, RunQueued, RunStatus, StepCall, StepHeld, StepRequested},
+    event::{Resolution, RunQueued, StepCall, StepHeld, StepRequested},
     hold::{self, Verdict},
+    moves,
 };
 
 use super::state::{Asked, GivenUp, Hold, Origin, Progress, RunState, Step, StepState};
@@ -29,12 +30,12 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
 
 /// Takes `event` into the run.
 pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
+    if let Some(status) = moves::target(event) {
+        run.progress.status = status;
+    }
     match event {
         RunEvent::Queued(queued) => *run = created(queued, at),
-        RunEvent::Started(_) | RunEvent::Continued(_) => {
-            run.progress.status = RunStatus::Running;
-            run.progress.turn_at = Some(at);
-        }
+        RunEvent::Started(_) | RunEvent::Continued(_) => run.progress.turn_at = Some(at),
         RunEvent::StepRequested(request) => requested(run, request),
         RunEvent::StepCompleted(done) => {
             settle(run, done.step, StepState::Done(done.result.clone()));
@@ -56,20 +57,14 @@ pub fn evolve(run: &mut RunState, event: &RunEvent, at: Timestamp) {
         RunEvent::StepHeld(held) => hold(run, held),
         RunEvent::StepAnswered(answered) => answer(run, answered.step, &answered.verdict),
         RunEvent::StepExpired(expired) => settle(run, expired.step, StepState::Done(hold::expired())),
-        RunEvent::Paused(_) => run.progress.status = RunStatus::Paused,
-        RunEvent::CancelRequested(_) => {}
-        RunEvent::Completed(_) => run.progress.status = RunStatus::Completed,
-        RunEvent::Failed(_) => run.progress.status = RunStatus::Error,
-        RunEvent::Cancelled(_) => run.progress.status = RunStatus::Cancelled,
+        RunEvent::Paused(_)
+        | RunEvent::CancelRequested(_)
+        | RunEvent::Completed(_)
+        | RunEvent::Failed(_)
+        | RunEvent::Cancelled(_) => {}
         RunEvent::Requeued(_) => {
             let (steps, turns) = (run.progress.steps, run.progress.turns);
-            run.progress = Progress {
-                status: RunStatus::Pending,
-                turn_at: None,
-                old_steps: steps,
-                old_turns: turns,
-                ..run.progress
-            };
+            run.progress = Progress { turn_at: None, old_steps: steps, old_turns: turns, ..run.progress };
         }
     }
 }

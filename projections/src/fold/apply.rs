@@ -8,14 +8,11 @@ use reenact_events::{
     Event, Recorded, RunEvent, RunId, Timestamp,
     agent::AgentSpec,
     event::{ComponentEvent, DecodeError, RunQueued, RunStatus, SessionCreated, SessionEvent},
+    moves,
 };
 use serde_json::{Value, json};
 
-use super::{
-    Rows, approvals, metrics,
-    run::{RunView, status_after},
-    usage::ModelUsage,
-};
+use super::{Rows, approvals, metrics, run::RunView, usage::ModelUsage};
 use crate::{
     ViewError,
     query::{RunEventRow, RunRow, SessionRow},
@@ -90,7 +87,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
     approvals::apply(rows, at, event)?;
     match event {
         RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) => {
-            change_status(rows, event.run_id(), at, |_, status| Ok(status_after(status, event)))
+            change_status(rows, event.run_id(), at, |_, status| Ok(moves::target(event).unwrap_or(status)))
         }
         RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::StepExpired(_) => {
             change_status(rows, event.run_id(), at, |rows, status| match status {

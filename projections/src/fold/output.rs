@@ -135,7 +135,11 @@ impl RunView {
     fn put_pause(&self, map: &mut Map<String, Value>) {
         if let Some(reason) = &self.pause {
             map.insert("pause_reason".to_owned(), json!(reason));
-            map.insert("requirements".to_owned(), Value::Array(requirements(self)));
+        }
+        // Calls wait also while others of their turn are made, and while their run waits for its turn once more.
+        let requirements = requirements(self);
+        if !requirements.is_empty() {
+            map.insert("requirements".to_owned(), Value::Array(requirements));
         }
     }
 }

@@ -9,7 +9,7 @@ use reenact_events::{
         StepCompleted, StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, Usage,
     },
     hold::{self, Verdict},
-    upcast,
+    moves, upcast,
 };
 
 use super::{holds::Held, usage::ModelUsage};
@@ -126,7 +126,7 @@ impl RunView {
 
     /// Takes the next event of the run.
     pub fn apply(&mut self, at: Timestamp, event: &RunEvent) {
-        self.status = status_after(self.status, event);
+        self.status = moves::target(event).unwrap_or(self.status);
         match event {
             RunEvent::Queued(_) | RunEvent::CancelRequested(_) => {}
             RunEvent::Started(_) => self.started = Some(at),
@@ -283,26 +283,4 @@ impl StepView {
 
 fn tool_result(content: Text, error: bool) -> StepResult {
     StepResult::Tool { content, error, media: Vec::new() }
-}
-
-/// The status that follows `event`. Whether a decision was the last that was missing, only the whole run can tell.
-#[must_use]
-pub fn status_after(status: RunStatus, event: &RunEvent) -> RunStatus {
-    match event {
-        RunEvent::Queued(_) | RunEvent::Requeued(_) => RunStatus::Pending,
-        RunEvent::Started(_) | RunEvent::Continued(_) => RunStatus::Running,
-        RunEvent::Paused(_) => RunStatus::Paused,
-        RunEvent::Completed(_) => RunStatus::Completed,
-        RunEvent::Failed(_) => RunStatus::Error,
-        RunEvent::Cancelled(_) => RunStatus::Cancelled,
-        RunEvent::StepRequested(_)
-        | RunEvent::StepCompleted(_)
-        | RunEvent::StepFailed(_)
-        | RunEvent::StepInDoubt(_)
-        | RunEvent::StepResolved(_)
-        | RunEvent::StepHeld(_)
-        | RunEvent::StepAnswered(_)
-        | RunEvent::StepExpired(_)
-        | RunEvent::CancelRequested(_) => status,
-    }
 }

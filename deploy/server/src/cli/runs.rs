@@ -20,7 +20,7 @@ pub(super) enum Runs {
     Show(One),
     /// Stop a run.
     Cancel(One),
-    /// Decide about the tool calls that a paused run waits for somebody with.
+    /// Decide about the tool calls that a run waits for somebody with.
     Continue(Continue),
     /// Let a run that has failed or was cancelled go on from its last completed step.
     Requeue(One),

@@ -4,7 +4,7 @@
 //! command as `/continue`: there is no second state that could say something else, so the run goes on by itself when
 //! its last call is decided. (In AgentOS the client has to continue it.)
 
-use std::time::Instant;
+use std::{convert::Infallible, time::Instant};
 
 use axum::{
     Json,
@@ -232,6 +232,34 @@ pub async fn one(
     let token = services.caught_up(after.as_ref()).await?;
     let row = find(&services, &caller.scope, &path).await?;
     Ok((token, Json(shown(&app, &services, &caller.scope, row).await?)).into_response())
+}
+
+/// Is always refused: an approval is what the log says of a call, and not a row of its own.
+#[utoipa::path(
+    delete, path = "/approvals/{approval_id}", tag = "Approvals", operation_id = "delete_approval",
+    params(
+        ("approval_id" = String, Path, description = "The approval"),
+        ("user_id" = Option<String>, Query, description = "Who asks"),
+    ),
+    responses(
+        (status = 404, description = "No such approval, or it is another user's", body = ErrorBody),
+        (status = 409, description = "It waits for a decision, or it is kept as long as its session", body = ErrorBody),
+    )
+)]
+pub async fn delete(Ready(services): Ready, path: PathIds, Query(query): Query) -> Result<Infallible, ApiError> {
+    let caller = caller(&query)?;
+    services.caught_up(None).await?;
+    let ApprovalRow { id, status, run_id, session_id, .. } = find(&services, &caller.scope, &path).await?;
+    if status == PENDING {
+        let text =
+            format!("approval `{id}` is pending: approve or reject it, or cancel run `{run_id}`, which waits for it");
+        return Err(ApiError::conflict(text).named("approval_pending"));
+    }
+    let text = format!(
+        "approval `{id}` is {status}: it tells what became of a call of run `{run_id}`, and is kept as long as the run; \
+         delete session `{session_id}` to delete both"
+    );
+    Err(ApiError::conflict(text).named("approval_kept"))
 }
 
 /// How one approval stands.

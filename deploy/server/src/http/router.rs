@@ -64,6 +64,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))
         .routes(routes!(approvals::one))
+        .routes(routes!(approvals::delete))
         .routes(routes!(approvals::status))
         .routes(routes!(approvals::resolve))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))

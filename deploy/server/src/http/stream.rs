@@ -176,7 +176,25 @@ impl Reader {
         }
     }
 
-    async fn filled(&mut self, frame: WireFrame) -> WireFrame {
+    /// The state of the session is not among the run's own events: the run's row has it as it was at the end. An end
+    /// that the views do not have in time is told without.
+    async fn with_session_state(&self, frame: WireFrame) -> WireFrame {
+        match self.services.views.run(&self.scope, self.feed.run_id()).await {
+            Ok(Some(mut row)) if row.run_data["session_state"].is_object() => {
+                frame.with_session_state(row.run_data["session_state"].take())
+            }
+            Ok(_) => frame,
+            Err(error) => {
+                tracing::warn!(?error, "the end of a stream is shown without the session's state");
+                frame
+            }
+        }
+    }
+
+    async fn filled(&mut self, mut frame: WireFrame) -> WireFrame {
+        if frame.name == "RunCompleted" {
+            frame = self.with_session_state(frame).await;
+        }
         match frame.filled(&*self.services.blobs).await {
             Ok(frame) => frame,
             Err(error) => {

@@ -58,6 +58,12 @@ impl WireFrame {
         self
     }
 
+    /// The frame of a good end with what the session's state was then.
+    #[must_use]
+    pub fn with_session_state(self, state: Value) -> Self {
+        self.with("session_state", state)
+    }
+
     pub(super) fn with_model(self, who: &Identity) -> Self {
         self.with("model", json!(who.model)).with("model_provider", json!(who.provider))
     }

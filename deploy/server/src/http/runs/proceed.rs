@@ -81,7 +81,7 @@ pub async fn proceed(
     if found.row.status == RunStatus::Error && !said("tools") && !said("requirements") {
         return again::go_on(app, services, caller, found, (stream, background)).await;
     }
-    if found.row.status != RunStatus::Paused {
+    if found.row.run_data["requirements"].is_null() {
         return Err(not_waiting(found.row.status));
     }
     expand(&mut found.row.run_data, &*services.blobs).await?;
@@ -115,8 +115,8 @@ pub async fn proceed(
 fn not_waiting(status: RunStatus) -> ApiError {
     let status = status.as_str();
     let text = format!(
-        "the run is {status}: in this version a PAUSED run can be continued, by deciding about the tool calls that it \
-         waits with, and one that ended with ERROR, without `tools`; to go on with the conversation, start another run \
+        "the run is {status}: in this version a run can be continued that waits for somebody, by deciding about its tool \
+         calls, and one that ended with ERROR, without `tools`; to go on with the conversation, start another run \
          in the session"
     );
     ApiError::conflict(text).named("not_paused")
