@@ -90,6 +90,8 @@ struct Channel {
     ended: bool,
     /// The last event came from another node: it owns the run.
     foreign: bool,
+    /// Another node owned the run, or may have: what it showed last may not have come yet.
+    unsure: bool,
     heard_at: Instant,
     /// Another life has other frames: whoever reads the one before is cut off.
     life: u64,
@@ -123,6 +125,7 @@ impl Channels {
                 last_index: 0,
                 ended: false,
                 foreign: false,
+                unsure: false,
                 heard_at: Instant::now(),
                 life: *lives,
                 changed: watch::Sender::new(()),
@@ -153,16 +156,23 @@ impl LiveHub {
     }
 
     /// Shows a committed event.
+    ///
+    /// What the owner before has shown may still be on its way, and would come behind this. Only an event that follows
+    /// directly on the last one that is here is known to leave nothing out; before any other the channel begins anew.
     pub fn event(&self, seq: u64, at: Timestamp, event: Arc<RunEvent>) {
         let run = event.run_id().clone();
         let is_first = matches!(*event, RunEvent::Queued(_));
         let frame = Frame { index: index_of(seq), body: FrameBody::Event { at, event } };
         let mut channels = self.lock();
         let channel = channels.channel(&run);
-        let after = (is_first || channel.last_index > 0).then_some(channel.last_index);
-        channel.foreign = false;
         let ends = !channel.ended && frame.body.is_end();
         let begins_anew = channel.ended && frame.body.is_requeue();
+        if channel.may_lack_what_is_before(seq) {
+            channels.by_run.remove(&run);
+        }
+        let channel = channels.channel(&run);
+        let after = (is_first || channel.last_index > 0).then_some(channel.last_index);
+        (channel.foreign, channel.unsure) = (false, false);
         channel.push(frame.clone());
         if begins_anew {
             channels.ended.retain(|ended| *ended != run);
@@ -206,6 +216,7 @@ impl LiveHub {
         }
         let channel = channels.channel(run);
         channel.foreign |= matches!(frame.body, FrameBody::Event { .. });
+        channel.unsure = true;
         let ends = frame.body.is_end();
         channel.push(frame);
         if channel.changed.receiver_count() == 0 {
@@ -230,6 +241,11 @@ impl LiveHub {
         self.lock().by_run.retain(|_, channel| keep(channel));
     }
 
+    /// A partition has become ours: others may have owned it meanwhile, whose frames have not come yet.
+    pub fn owner_is_new(&self) {
+        self.lock().by_run.values_mut().for_each(|channel| channel.unsure = true);
+    }
+
     /// Watches a run from its first kept frame on. A run that has not begun may be watched too.
     #[must_use]
     pub fn subscribe(&self, run: &RunId) -> Subscription {
@@ -249,6 +265,11 @@ impl LiveHub {
 }
 
 impl Channel {
+    /// Whether an event of ours would leave out something that another owner has shown.
+    fn may_lack_what_is_before(&self, seq: u64) -> bool {
+        self.unsure && self.frames.back().is_some_and(|last| (last.index >> DELTA_BITS) + 1 < seq)
+    }
+
     fn push(&mut self, frame: Frame) {
         self.last_index = self.last_index.max(frame.index);
         self.ended = frame.body.is_end() || self.ended && !frame.body.is_requeue();

@@ -28,7 +28,7 @@ fn frames(read: &mut String) -> Vec<Frame> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_through_another_node_goes_on_after_the_owners_death_and_voids_the_partial_answer() {
+async fn a07_a_stream_through_another_node_goes_on_after_the_owners_death_and_voids_the_partial_answer() {
     let turn = Turn::take().await;
     let model = ModelStub::start().await;
     model.otherwise(Reply::text(TEXT).pause(Duration::from_millis(300)));

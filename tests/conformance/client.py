@@ -14,25 +14,11 @@ from agno.media import File, Image
 from agno.models.response import ToolExecution
 from agno.run.agent import RunContentEvent
 from agno.run.base import RunStatus
-from httpx import HTTPStatusError
+
+import contract
+from checks import equal, names, refused
 
 SUM = "What is 6*7?"
-
-
-def equal(got, wanted):
-    assert got == wanted, f"{got!r} is not {wanted!r}"
-
-
-async def refused(status, call):
-    """The client maps a refusal to `HTTPStatusError` with this status and a `detail` for people."""
-    try:
-        got = await call
-    except HTTPStatusError as error:
-        equal(error.response.status_code, status)
-        if error.response.is_stream_consumed:
-            assert error.response.json()["detail"], error.response.text
-        return
-    raise AssertionError(f"{got!r} came in place of {status}")
 
 
 async def streamed(events):
@@ -40,10 +26,6 @@ async def streamed(events):
     for event in seen:
         assert event.run_id and event.session_id and event.agent_id == "demo", event
     return seen
-
-
-def names(events):
-    return [event.event for event in events]
 
 
 async def discovery(client):
@@ -264,6 +246,7 @@ async def people(client):
 
 
 CHECKS = [discovery, blocking_runs, streamed_runs, media, sessions, pages, cancelling, nobody_there, continued, people]
+CHECKS += contract.CHECKS
 
 
 def main():

@@ -68,6 +68,43 @@ fn a_run_is_cancelled() {
 }
 
 #[test]
+fn a_run_in_the_background_is_polled() {
+    satisfied_by_the_built_in_agent("polled");
+}
+
+#[test]
+fn a_stream_that_was_left_is_resumed() {
+    satisfied_by_the_built_in_agent("resumed");
+}
+
+#[test]
+fn what_waits_in_the_queue_is_seen_cancelled_and_queued_again() {
+    let folder = TempDir::new().expect("a folder");
+    satisfied(&Server::start_with(folder.path(), &[("REENACT_MAX_CONCURRENCY", "1")]), "queued", &[]);
+}
+
+/// A folder with the demo agent, and with one that takes one message of a session at a time.
+fn with_a_single_minded_agent() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    write(folder.path(), "demo", "[model]\nprovider = \"demo\"\n[[tools]]\ntype = \"builtin\"\nname = \"sleep\"\n");
+    let single = "[[tools]]\ntype = \"builtin\"\nname = \"sleep\"\n[queue]\nwhen_busy = \"reject\"\n";
+    write(folder.path(), "single", &format!("[model]\nprovider = \"demo\"\n{single}"));
+    folder
+}
+
+#[test]
+fn a_full_queue_and_a_busy_session_refuse() {
+    let folder = with_a_single_minded_agent();
+    let settings = [("REENACT_MAX_CONCURRENCY", "1"), ("REENACT_MAX_QUEUE_DEPTH", "1")];
+    satisfied(&Server::start_with(folder.path(), &settings), "full", &[]);
+}
+
+#[test]
+fn a_request_with_a_key_is_one_run() {
+    satisfied(&Server::start(with_a_single_minded_agent().path()), "keyed", &[]);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
     satisfied_by_the_built_in_agent("nobody_there");
 }
@@ -90,11 +127,10 @@ async fn a_run_that_waits_for_a_decision_is_continued() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn calls_that_wait_for_people_are_agnos_requirements_and_are_decided_with_its_means() {
-    let ledger = LedgerStub::start().await;
+/// An agent whose tools wait for people: `pay` for a confirmation, `book` for what somebody fills in, and `sign` is
+/// done by somebody.
+fn desk(ledger: &LedgerStub) -> TempDir {
     ledger.otherwise(Reply::raw(200, "text/plain", "booked"));
-    let folder = TempDir::new().expect("a folder");
     let http = |name: &str| {
         let url = ledger.url(&format!("/{name}"));
         format!("[[tools]]\ntype = \"http\"\nname = \"{name}\"\nurl = \"{url}\"\nmethod = \"POST\"\n")
@@ -107,10 +143,30 @@ async fn calls_that_wait_for_people_are_agnos_requirements_and_are_decided_with_
         http("pay"),
         http("book")
     );
-    std::fs::create_dir(folder.path().join("agents")).expect("the folder is writable");
-    std::fs::write(folder.path().join("agents/desk.toml"), agent).expect("the folder is writable");
-    satisfied(&Server::start(folder.path()), "people", &[]);
+    let folder = TempDir::new().expect("a folder");
+    write(folder.path(), "desk", &agent);
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_people_are_agnos_requirements_and_are_decided_with_its_means() {
+    let ledger = LedgerStub::start().await;
+    satisfied(&Server::start(desk(&ledger).path()), "people", &[]);
     assert_eq!(ledger.calls().len(), 2, "what was rejected or done elsewhere was not called");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approvals_are_a_queue_that_decides() {
+    let ledger = LedgerStub::start().await;
+    satisfied(&Server::start(desk(&ledger).path()), "approved", &[]);
+    assert_eq!(ledger.calls().len(), 1, "what was approved was called once");
+}
+
+/// Gives the folder an agent.
+fn write(folder: &Path, name: &str, agent: &str) {
+    let agents = folder.join("agents");
+    std::fs::create_dir_all(&agents).expect("the folder is writable");
+    std::fs::write(agents.join(format!("{name}.toml")), agent).expect("the folder is writable");
 }
 
 fn write_agent(folder: &Path, url: &str) {
@@ -119,8 +175,7 @@ fn write_agent(folder: &Path, url: &str) {
          method = \"POST\"\neffect = \"at_most_once\"\ndescription = \"Refunds.\"\n\
          parameters = {{ type = \"object\", properties = {{}} }}\n"
     );
-    std::fs::create_dir(folder.join("agents")).expect("the folder is writable");
-    std::fs::write(folder.join("agents/shop.toml"), agent).expect("the folder is writable");
+    write(folder, "shop", &agent);
 }
 
 async fn begin(server: &Server) -> String {

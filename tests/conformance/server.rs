@@ -18,8 +18,14 @@ pub(crate) struct Server {
 impl Server {
     /// Serves the folder and waits until everything is restored.
     pub(crate) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same with settings of the program.
+    pub(crate) fn start_with(folder: &Path, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(product());
         command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(folder).env_clear();
+        command.envs(settings.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -3,7 +3,7 @@
 use reenact_tests::stub::{ModelStub, Reply};
 use serde_json::{Value, json};
 
-use crate::{support::Product, world::World};
+use crate::{ground, world::World};
 
 const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
 
@@ -77,7 +77,7 @@ async fn a16_a_call_that_is_made_again_is_counted_and_marked() {
     let model = ModelStub::start().await;
     let url = model.base_url();
     let file = format!("[model]\nprovider = \"openai\"\nid = \"m\"\nbase_url = \"{url}\"\nretries = 1\n");
-    let product = Product::new().agent("a", &file).started().await;
+    let product = ground::product().agent("a", &file).started().await;
     let broken = r#"{"error":{"type":"overloaded_error","code":529,"message":"Overloaded"}}"#;
     model.push(Reply::events([word(usage(7, 1)), broken.to_owned()]));
     model.push(Reply::events([word(usage(7, 2)), STOP.to_owned(), "[DONE]".to_owned()]));

@@ -12,8 +12,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    forms::Part,
     support::Product,
-    world::{Part, World, notes},
+    world::{World, notes},
 };
 
 fn deep(levels: usize) -> String {

@@ -8,8 +8,9 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::{
+    forms::Part,
     support::{PATIENCE, POLL, Product},
-    world::{Part, World, notes},
+    world::{World, notes},
 };
 
 const IMAGE_BYTES: usize = 5_000_000;

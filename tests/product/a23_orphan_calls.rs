@@ -96,7 +96,7 @@ impl Interrupted {
 
 #[tokio::test]
 async fn a23_after_a_kill_between_results_the_run_ends_and_its_session_goes_on() {
-    for window in WINDOWS {
+    join_all(WINDOWS.map(async |window| {
         let mut interrupted = Interrupted::begin(window, "", Effect::Idempotent).await;
         interrupted.world.product.kill_hard();
         interrupted.release();
@@ -106,12 +106,14 @@ async fn a23_after_a_kill_between_results_the_run_ends_and_its_session_goes_on()
         let results: Vec<_> = run["tools"].as_array().expect("tools").iter().map(|tool| &tool["result"]).collect();
         assert_eq!(results, ["done"; 3]);
         interrupted.goes_on().await;
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]
 async fn a23_after_a_kill_in_calls_that_are_in_doubt_the_session_goes_on_once_it_is_decided() {
-    for (window, decision) in [(1, json!({"result": "by hand"})), (2, json!({"confirmed": false}))] {
+    let cases = [(1, json!({"result": "by hand"})), (2, json!({"confirmed": false}))];
+    join_all(cases.map(async |(window, decision)| {
         let mut interrupted = Interrupted::begin(window, "", Effect::AtMostOnce).await;
         interrupted.world.product.kill_hard();
         interrupted.release();
@@ -129,18 +131,20 @@ async fn a23_after_a_kill_in_calls_that_are_in_doubt_the_session_goes_on_once_it
         assert_eq!(run.json()["status"], "COMPLETED", "{}", run.text());
         assert_eq!(interrupted.world.ledger.calls().len(), 3, "nothing was called again");
         interrupted.goes_on().await;
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]
 async fn a23_after_a_cancel_between_results_the_session_goes_on() {
-    for window in WINDOWS {
+    join_all(WINDOWS.map(async |window| {
         let interrupted = Interrupted::begin(window, "", Effect::Idempotent).await;
         let path = format!("/agents/a/runs/{}/cancel", interrupted.run);
         Product::ask(interrupted.world.product.request(Method::POST, &path)).await.expect(200);
         assert_eq!(interrupted.settled().await["status"], "CANCELLED");
         interrupted.goes_on().await;
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]

@@ -11,13 +11,16 @@ use reenact_tests::stub::{ModelRequest, ModelStub, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, POLL, Product};
+use crate::{
+    ground,
+    support::{PATIENCE, POLL, Product},
+};
 
 /// A product whose agent's model is asked again `retries` times.
 async fn product(model: &ModelStub, retries: u32) -> Product {
     let url = model.base_url();
     let file = format!("[model]\nprovider = \"openai\"\nid = \"m\"\nbase_url = \"{url}\"\nretries = {retries}\n");
-    Product::new().agent("a", &file).started().await
+    ground::product().agent("a", &file).started().await
 }
 
 fn refusal(status: u16) -> Reply {

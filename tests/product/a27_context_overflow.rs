@@ -3,11 +3,12 @@
 //! The rule: what is sent is trimmed, at most twice in a run; then the next model is asked; then the run ends with the
 //! reason. What is kept is never trimmed.
 
+use futures::future::join_all;
 use reenact_tests::stub::{ModelRequest, ModelStub, Reply};
 use serde_json::{Value, json};
 
 use crate::{
-    support::Product,
+    ground,
     world::{World, notes},
 };
 
@@ -54,7 +55,7 @@ fn frames(request: &ModelRequest, message: &str) {
 
 #[tokio::test]
 async fn a27_a_session_that_outgrows_the_window_goes_on_and_is_kept_whole() {
-    for refusal in refusals() {
+    join_all(refusals().into_iter().map(async |refusal| {
         let mut world = world(&refusal).await;
         let message = |number: usize| format!("message {number} {}", "x".repeat(1_500));
         for number in 0..10 {
@@ -73,7 +74,8 @@ async fn a27_a_session_that_outgrows_the_window_goes_on_and_is_kept_whole() {
         let inputs: Vec<_> = runs.as_array().expect("runs").iter().map(|run| run["run_input"].clone()).collect();
         assert_eq!(inputs, (0..10).map(|number| json!(message(number))).collect::<Vec<_>>());
         world.survives_a_rebuild(&["s"]).await;
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]
@@ -122,7 +124,7 @@ async fn a27_after_the_trims_a_model_with_a_larger_window_is_asked() {
         format!("provider = \"openai\"\nid = \"{id}\"\nbase_url = \"{}\"\n", stub.base_url())
     };
     let file = format!("[model]\n{}[[model.fallbacks]]\n{}", model("small", &small), model("large", &large));
-    let product = Product::new().agent("a", &file).started().await;
+    let product = ground::product().agent("a", &file).started().await;
     let message = "x".repeat(2 * WINDOW);
     for (earlier, refused) in [(0, 1), (1, 2), (2, 3), (3, 3)] {
         let session = format!("after {earlier}");

@@ -3,11 +3,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures::future::join_all;
 use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    ground,
     support::{Answer, POLL, Product, agent_with_model},
     world::World,
 };
@@ -39,7 +41,7 @@ async fn office(waits: &str) -> World {
             .to_owned(),
         format!("[[tools]]\ntype = \"external_execution\"\nname = \"sign\"\n{waits}"),
     ];
-    let product = Product::new().agent("a", &file.join("")).started().await;
+    let product = ground::product().agent("a", &file.join("")).started().await;
     World { model, ledger, product }
 }
 
@@ -267,7 +269,9 @@ async fn passed(moment: &Value) {
 
 #[tokio::test]
 async fn a28_a_wait_ends_in_time_also_when_the_process_was_dead_at_that_moment() {
-    for (on_expiry, is_dead) in [("reject", false), ("reject", true), ("cancel", false), ("cancel", true)] {
+    // Side by side, as each waits for its moment.
+    let cases = [("reject", false), ("reject", true), ("cancel", false), ("cancel", true)];
+    join_all(cases.map(async |(on_expiry, is_dead)| {
         let mut office = office(&format!("expires_in_s = 1\non_expiry = \"{on_expiry}\"\n")).await;
         let run = office.waiting("s", &ALL[1..2]).await;
         let expires_at = requirement(&run, "p")["expires_at"].clone();
@@ -301,7 +305,8 @@ async fn a28_a_wait_ends_in_time_also_when_the_process_was_dead_at_that_moment()
         office.decide(&ended, &late).await.expect(409);
         office.resolve(approval, "", &json!({"status": "approved"})).await.expect(409);
         assert_eq!(office.events_of("expired").len(), 1);
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]

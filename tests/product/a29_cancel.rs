@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    ground,
     support::{POLL, Product, agent_with_model},
     world::World,
 };
@@ -45,7 +46,7 @@ async fn desk(settings: impl FnOnce(Product) -> Product) -> World {
     };
     let model_of = agent_with_model(&model.base_url()).replace("retries = 0", "retries = 1");
     let file = format!("{model_of}{}{}", tool("once", ""), tool("pay", "requires_confirmation = true"));
-    let product = settings(Product::new().agent("a", &file)).started().await;
+    let product = settings(ground::product().agent("a", &file)).started().await;
     World { model, ledger, product }
 }
 

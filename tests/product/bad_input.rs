@@ -12,8 +12,9 @@ use tokio::{
 };
 
 use crate::{
+    forms::Part,
     support::{Answer, Product, agent_with_model},
-    world::{Part, World, notes},
+    world::{World, notes},
 };
 
 const RUNS: &str = "/agents/a/runs";

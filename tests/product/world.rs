@@ -3,13 +3,12 @@
 use std::{collections::BTreeMap, fs};
 
 use reenact_tests::stub::{LedgerStub, ModelStub, Reply};
-use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::Value;
 
-use crate::support::{Answer, Product, agent_with_model};
-
-/// The boundary of forms that are written by hand.
-const BOUNDARY: &str = "between-the-parts";
+use crate::{
+    ground,
+    support::{Product, agent_with_model},
+};
 
 /// The product with agent `a`, whose tools are the ledger: `note` may be called again after a crash, `once`
 /// declares nothing.
@@ -39,7 +38,7 @@ impl World {
         let (model, ledger) = (ModelStub::start().await, LedgerStub::start().await);
         let tools = tool("note", "effect = \"idempotent\"", &ledger) + &tool("once", "", &ledger);
         let file = format!("{head}\n{}{more}\n{tools}", agent_with_model(&model.base_url()));
-        let product = settings(Product::new().agent("a", &file)).started().await;
+        let product = settings(ground::product().agent("a", &file)).started().await;
         Self { model, ledger, product }
     }
 
@@ -48,17 +47,6 @@ impl World {
         let run = self.product.turn("a", session, message).await;
         assert_eq!(run["status"], "COMPLETED", "{run:#}");
         run
-    }
-
-    /// Sends a form that no client would write.
-    pub(crate) async fn form_of(&self, parts: &[Part<'_>]) -> Answer {
-        let mut body = Vec::new();
-        for part in parts {
-            part.write(&mut body);
-        }
-        body.extend(format!("--{BOUNDARY}--\r\n").bytes());
-        let request = self.product.request(Method::POST, "/agents/a/runs").body(body);
-        Product::ask(request.header(CONTENT_TYPE, format!("multipart/form-data; boundary={BOUNDARY}"))).await
     }
 
     /// SIGKILL, everything but log and blobs thrown away, and a start.
@@ -107,33 +95,6 @@ impl World {
             assert!(!request.messages().is_empty(), "a request is no JSON or empty: {}", request.body);
             assert_eq!(request.malformed(), None, "{:#}", request.body["messages"]);
         }
-    }
-}
-
-/// A part of a form, byte for byte.
-pub(crate) enum Part<'a> {
-    Field(&'a str, &'a [u8]),
-    File { name: &'a [u8], mime: &'a str, bytes: &'a [u8] },
-}
-
-impl Part<'_> {
-    fn write(&self, body: &mut Vec<u8>) {
-        body.extend(format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"").bytes());
-        let content = match self {
-            Self::Field(name, value) => {
-                body.extend(name.bytes());
-                body.extend(b"\"\r\n\r\n");
-                value
-            }
-            Self::File { name, mime, bytes } => {
-                body.extend(b"files\"; filename=\"");
-                body.extend(*name);
-                body.extend(format!("\"\r\ncontent-type: {mime}\r\n\r\n").bytes());
-                bytes
-            }
-        };
-        body.extend(*content);
-        body.extend(b"\r\n");
     }
 }
 

@@ -1,16 +1,12 @@
 //! A deployment of its own for each test, on the broker that all share.
 
 use std::{
-    fs::{self, File},
-    path::Path,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    fs,
+    sync::atomic::{AtomicU32, Ordering},
     time::Instant,
 };
 
-use reenact_kafka_rig::{Cluster, Options};
+use reenact_tests::broker;
 use reqwest::Method;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,28 +18,6 @@ use crate::{
 
 /// Short, so that a test sees a take-over soon.
 const PROPERTIES: &str = "session.timeout.ms=6000\nheartbeat.interval.ms=1000\n";
-
-/// Kept for the whole process: its broker ends with it. The lock keeps another run of these tests away.
-struct Broker {
-    cluster: Cluster,
-    _lock: File,
-}
-
-fn broker() -> &'static Broker {
-    static BROKER: OnceLock<Broker> = OnceLock::new();
-    BROKER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("publishers");
-        fs::create_dir_all(&folder).expect("the build output is writable");
-        let lock = File::create(folder.join("lock")).expect("the build output is writable");
-        lock.lock().expect("it can be locked");
-        let dir = folder.join("cluster");
-        // What the last run has left: its broker ended with it.
-        if dir.is_dir() {
-            fs::remove_dir_all(&dir).expect("the build output is writable");
-        }
-        Broker { cluster: Cluster::up(Options::new(dir)).expect("a broker"), _lock: lock }
-    })
-}
 
 /// Nodes that are one runtime.
 pub(crate) struct Deployment {
@@ -62,7 +36,7 @@ impl Deployment {
     /// So many nodes with something of their own.
     pub(crate) async fn with(nodes: usize, equip: impl Fn(Product) -> Product) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let brokers = tokio::task::block_in_place(|| broker().cluster.bootstrap());
+        let brokers = tokio::task::block_in_place(|| broker::shared(env!("CARGO_TARGET_TMPDIR"), "publishers"));
         let prefix = format!("publishers-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("kafka.properties"), PROPERTIES).expect("the folder is writable");

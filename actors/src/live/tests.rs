@@ -101,17 +101,47 @@ async fn frames_of_a_replaced_owner_are_dropped_and_indexes_only_grow() {
     new.hears(&first);
     other.hears(&first);
     let mut reader = other.hub.subscribe(&run());
-    new.hub.event(5, Timestamp(2), started());
+    new.hub.event(3, Timestamp(2), started());
     new.hub.delta(&run(), 0, 2, false, "be it");
     let takeover = new.sent();
     old.hub.delta(&run(), 0, 1, false, "late words");
     let late = old.sent();
     other.hears(&takeover);
     other.hears(&late);
-    assert_eq!(indexes(&mut reader), Some(vec![index_of(1), index_of(2), index_of(5), index_of(5) + 1]));
+    assert_eq!(indexes(&mut reader), Some(vec![index_of(1), index_of(2), index_of(3), index_of(3) + 1]));
     old.hears(&takeover);
     old.hub.delta(&run(), 0, 1, false, "later words");
     assert_eq!(old.sent().len(), 0, "it knows that it was replaced");
+}
+
+#[tokio::test]
+async fn an_event_of_a_new_owner_that_may_leave_something_out_cuts_readers_off() {
+    let (old, new) = (Node::new(1), Node::new(2));
+    old.hub.event(1, Timestamp(1), queued());
+    let heard = old.sent();
+    old.hub.event(2, Timestamp(1), started());
+    let late = old.sent();
+    new.hears(&heard);
+    let mut reader = new.hub.subscribe(&run());
+    assert_eq!(indexes(&mut reader), Some(vec![index_of(1)]));
+    new.hub.event(3, Timestamp(2), started());
+    new.hears(&late);
+    assert_eq!(indexes(&mut reader), Some(Vec::new()), "it is told to come back");
+    let mut again = new.hub.subscribe(&run());
+    assert_eq!(indexes(&mut again), Some(vec![index_of(3)]), "what was before is read from what is stored");
+    assert_eq!(new.sent()[0].after, None, "the others learn that something may be left out");
+}
+
+#[tokio::test]
+async fn a_node_that_owns_a_run_again_may_not_have_heard_all_of_what_was_shown_meanwhile() {
+    let node = Node::new(1);
+    node.hub.event(1, Timestamp(1), queued());
+    let mut reader = node.hub.subscribe(&run());
+    node.hub.event(3, Timestamp(1), started());
+    assert_eq!(indexes(&mut reader), Some(vec![index_of(1), index_of(3)]), "other runs have events of the session too");
+    node.hub.owner_is_new();
+    node.hub.event(5, Timestamp(2), started());
+    assert_eq!(indexes(&mut reader), Some(Vec::new()), "it is told to come back");
 }
 
 #[tokio::test]

@@ -82,6 +82,7 @@ async fn restore_claimed(shared: &Shared, lease: Lease) -> Result<Restored, Rest
     let Begun { position: start, saved } = begin(shared, &lease, &*store).await?;
     let states = Arc::new(States::new(store.clone()));
     let (position, folded) = fold(log, &lease, &states, start).await?;
+    shared.live.owner_is_new();
     tracing::info!(partition = partition.0, from = start.next_offset.0, folded, "a partition is restored");
     let unsaved = position.next_offset.0.saturating_sub(saved.0);
     Ok(Restored { folded, lease, states, store, position, unsaved })

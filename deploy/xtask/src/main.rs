@@ -3,6 +3,7 @@
 //! `verify` is what CI runs and all that CI runs. Everything is built with the features of the whole
 //! workspace (`--workspace`, never `--package`), so that no dependency is built twice for two feature sets.
 
+mod bench;
 mod chaos;
 mod deny;
 mod java;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{chaos::Storm, kafka::Kafka, place::Place, simulate::Seeds, task::Task};
+use crate::{bench::Bench, chaos::Storm, kafka::Kafka, place::Place, simulate::Seeds};
 
 /// The chores of this repository.
 #[derive(Debug, Parser)]
@@ -40,10 +41,7 @@ enum Chore {
     /// Kills, freezes, adds and removes real nodes and brokers while runs come and go.
     Chaos(Storm),
     /// Runs the benches, or one of them.
-    Bench {
-        /// Which one: `log`, `runs` or `kafka`.
-        name: Option<String>,
-    },
+    Bench(Bench),
     /// A real Apache Kafka on this machine: up, down, and what can go wrong in between.
     Kafka(Kafka),
 }
@@ -64,15 +62,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Verify { checks } => verify::run(&place, &checks),
         Chore::Simulate(seeds) => seeds.task(&place).run(),
         Chore::Chaos(storm) => storm.run(&place),
-        Chore::Bench { name } => bench(&place, name.as_deref()).run(),
+        Chore::Bench(bench) => bench.run(&place),
         Chore::Kafka(kafka) => kafka::run(kafka),
-    }
-}
-
-fn bench(place: &Place, name: Option<&str>) -> Task {
-    let task = place.cargo(&["bench", "--workspace"]);
-    match name {
-        Some(name) => task.args(&["--bench", name]),
-        None => task.args(&["--benches"]),
     }
 }

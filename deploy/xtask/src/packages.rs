@@ -8,14 +8,15 @@ use anyhow::bail;
 use crate::place::Place;
 
 /// One package, and how we know that it is not needed.
-struct Need {
+#[derive(Debug)]
+pub(crate) struct Need {
     package: &'static str,
     /// A command that succeeds when it is there.
     probe: &'static [&'static str],
 }
 
 /// For the broker, for the client library that is compiled, and for the examples that publish with kcat and Java.
-const NEEDS: &[Need] = &[
+pub(crate) const FOR_TESTS: &[Need] = &[
     Need { package: "openjdk-17-jdk-headless", probe: &["javac", "-version"] },
     Need { package: "maven", probe: &["mvn", "-version"] },
     Need { package: "kcat", probe: &["kcat", "-V"] },
@@ -27,9 +28,12 @@ const NEEDS: &[Need] = &[
     Need { package: "zlib1g-dev", probe: &["pkg-config", "--exists", "zlib"] },
 ];
 
-/// Installs what is missing.
-pub(crate) fn set_up(place: &Place) -> anyhow::Result<()> {
-    let missing = missing(place)?;
+/// For the bench that AgentOS stands beside.
+pub(crate) const FOR_BENCH: &[Need] = &[Need { package: "postgresql", probe: &["pg_config", "--bindir"] }];
+
+/// Installs what is missing of those.
+pub(crate) fn set_up(place: &Place, needs: &[Need]) -> anyhow::Result<()> {
+    let missing = missing(place, needs)?;
     if missing.is_empty() {
         println!("nothing is missing");
         return Ok(());
@@ -48,9 +52,9 @@ pub(crate) fn set_up(place: &Place) -> anyhow::Result<()> {
 }
 
 /// Headers are looked for with `pkg-config`; where that is missing too, they are asked for as well, which is harmless.
-fn missing(place: &Place) -> anyhow::Result<Vec<&'static str>> {
+fn missing(place: &Place, needs: &[Need]) -> anyhow::Result<Vec<&'static str>> {
     let mut missing = Vec::new();
-    for Need { package, probe } in NEEDS {
+    for Need { package, probe } in needs {
         let (program, args) = (probe[0], &probe[1..]);
         if !place.program(program).args(args).succeeds()? {
             missing.push(*package);

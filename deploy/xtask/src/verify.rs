@@ -21,7 +21,10 @@ const SIMULATED_SEEDS: u64 = 1_000;
 
 /// The tests that wait most of the time and are not in `cargo test --workspace`: two options for those that stop nodes
 /// and brokers, and the rest.
-const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers"];
+const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
+
+/// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
+const APART_AT_ONCE: &str = "6";
 
 /// What a check does.
 enum Work {
@@ -67,7 +70,11 @@ pub(crate) fn run(place: &Place, only: &[String]) -> anyhow::Result<()> {
 }
 
 fn plan(place: &Place) -> Plan {
-    Plan(vec![Phase { seen: vec![own("packages", packages::set_up)], aside: Vec::new() }, built(place), tested(place)])
+    Plan(vec![
+        Phase { seen: vec![own("packages", |place| packages::set_up(place, packages::FOR_TESTS))], aside: Vec::new() },
+        built(place),
+        tested(place),
+    ])
 }
 
 fn own(name: &'static str, work: fn(&Place) -> anyhow::Result<()>) -> Check {
@@ -80,17 +87,29 @@ fn command(name: &'static str, task: Task) -> Check {
 
 fn built(place: &Place) -> Phase {
     // With the tests, because their dependencies bring features: without them everything is built again.
-    let build = place.cargo(&[&["build", "--workspace", "--bins", "--tests"], APART].concat());
+    let build = place.cargo(&["build", "--workspace", "--bins", "--tests", "--examples"]);
+    // On its own, because `--tests` lets cargo forget what is named beside it.
+    let apart = place.cargo(&[&["build", "--workspace"], APART].concat());
     Phase {
-        seen: vec![command("format", place.cargo(&["fmt", "--all", "--check"])), command("build", build)],
-        aside: vec![vec![own("python", python::set_up), own("kafka", kafka::set_up), own("java", java::set_up)]],
+        seen: vec![
+            command("format", place.cargo(&["fmt", "--all", "--check"])),
+            command("build", build),
+            command("build-apart", apart),
+        ],
+        aside: vec![vec![
+            own("python", |place| python::FOR_TESTS.set_up(place)),
+            own("kafka", kafka::set_up),
+            own("java", java::set_up),
+        ]],
     }
 }
 
 fn tested(place: &Place) -> Phase {
     let all = place.cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let apart =
-        |names: &[&str]| for_tests(place.cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat()), place);
+    let apart = |names: &[&str]| {
+        let task = place.cargo(&[&["test", "--workspace", "--no-fail-fast"], names].concat());
+        for_tests(task, place).env("RUST_TEST_THREADS", APART_AT_ONCE)
+    };
     let older = place.cargo(&["test", "--workspace", "--test", "contract", "kafka_one"]);
     let clippy = place.cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]);
     let docs = place.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
@@ -117,7 +136,7 @@ fn tested(place: &Place) -> Phase {
 
 /// Tells the tests where the product, Agno's client and the examples for the JVM are.
 fn for_tests(task: Task, place: &Place) -> Task {
-    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::interpreter(place));
+    let task = task.env("REENACT_BIN", place.product()).env("REENACT_PYTHON", python::FOR_TESTS.interpreter(place));
     task.env("REENACT_JAVA_EXAMPLES", java::folder(place))
 }
 

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use futures::{StreamExt, stream};
 use reenact_actors::{api::Accepted, live::FrameBody};
 use reenact_events::{
-    Command, CommandBody, CommandId, RunId, SessionId, Text,
+    Command, CommandBody, CommandId, RunId, SessionId, Text, UserId,
     agent::AgentSpec,
     command::{AgentRef, StartRun},
 };
@@ -25,6 +25,17 @@ impl<'a> Client<'a> {
 
     /// Starts a session's run number `number` and returns when that is durable.
     pub(crate) async fn begin(&self, session: &str, number: usize, message: &str) -> Accepted {
+        self.begin_for(None, session, number, message).await
+    }
+
+    /// The same for a user.
+    pub(crate) async fn begin_for(
+        &self,
+        user: Option<UserId>,
+        session: &str,
+        number: usize,
+        message: &str,
+    ) -> Accepted {
         let start = StartRun {
             session_id: SessionId::trusted(session),
             agent: AgentRef::Pinned(self.agent.clone()),
@@ -37,7 +48,7 @@ impl<'a> Client<'a> {
             output_schema: None,
         };
         let id = command_id(session, number);
-        let command = Command::new(id, None, CommandBody::StartRun(Box::new(start)));
+        let command = Command::new(id, user, CommandBody::StartRun(Box::new(start)));
         self.deployment.node.submit(command).await.expect("the run is accepted")
     }
 

@@ -1,8 +1,11 @@
 //! A log and a state store that count what goes through them.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
@@ -11,6 +14,7 @@ use reenact_events::{
     Offset, Owner, PartitionId, Recorded,
 };
 use reenact_snapshots::{Change, Position, StateStore, StoreError};
+use tokio::sync::watch;
 
 /// What went through.
 #[derive(Debug, Default)]
@@ -19,6 +23,10 @@ pub(crate) struct Counts {
     event_bytes: AtomicU64,
     state_bytes: AtomicU64,
     last: AtomicU64,
+    /// When a run's end was durable.
+    ended: Mutex<Option<Instant>>,
+    /// Seconds from there to when the next run's start was, and how many there were.
+    claims: watch::Sender<Vec<f64>>,
 }
 
 /// The counts at a moment.
@@ -45,6 +53,28 @@ impl Counts {
     /// The offset of the last event of this process.
     pub(crate) fn last(&self) -> Offset {
         Offset(self.last.load(Ordering::SeqCst))
+    }
+}
+
+impl Counts {
+    /// Waits until so many runs have begun behind the end of another; the seconds of each. Where one slot is all there
+    /// is, that is what it takes to claim a run.
+    pub(crate) async fn claims(&self, count: usize) -> Vec<f64> {
+        let mut claims = self.claims.subscribe();
+        claims.wait_for(|claims| claims.len() >= count).await.expect("it is counted").clone()
+    }
+
+    fn committed(&self, batch: &Batch) {
+        let holds = |kind: &str| batch.events.iter().any(|event| &*event.kind == kind);
+        let mut ended = self.ended.lock().expect("nobody panics here");
+        if holds("dev.reenact.run.started.v1")
+            && let Some(ended) = ended.take()
+        {
+            self.claims.send_modify(|claims| claims.push(ended.elapsed().as_secs_f64()));
+        }
+        if holds("dev.reenact.run.completed.v1") {
+            *ended = Some(Instant::now());
+        }
     }
 }
 
@@ -94,6 +124,7 @@ impl<L: EventLog> EventLog for CountedLog<L> {
         async move {
             let outcome = self.log.commit(lease, batch).await;
             if let CommitOutcome::Committed(committed) = &outcome {
+                self.counts.committed(batch);
                 add(&self.counts.commits, 1);
                 add(&self.counts.event_bytes, batch.events.iter().map(|event| event.data.len()).sum());
                 if let Some(last) = committed.offsets.last() {

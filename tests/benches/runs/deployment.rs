@@ -52,6 +52,11 @@ pub(crate) struct Deployment {
 impl Deployment {
     /// Opens what is in a folder, and waits until all of it is restored.
     pub(crate) async fn open(folder: &Path, idle_ms: u64) -> Self {
+        Self::bound(folder, idle_ms, Bounds::default(), InstantSteps::default()).await
+    }
+
+    /// The same with bounds, and with models that wait for something.
+    pub(crate) async fn bound(folder: &Path, idle_ms: u64, bounds: Bounds, steps: InstantSteps) -> Self {
         let counts = Arc::<Counts>::default();
         let clock = BenchClock::start();
         let log = Arc::new(CountedLog { log: open_log(folder), counts: counts.clone() });
@@ -64,12 +69,12 @@ impl Deployment {
             open_store,
             shelf: None,
             blobs: Arc::new(blobs),
-            steps: Arc::new(InstantSteps),
+            steps: Arc::new(steps),
             agents: Arc::default(),
             live_bus: None,
             clock,
         };
-        let settings = Settings { bounds: Bounds::default(), idle_ms, ..Settings::of(bench()) };
+        let settings = Settings { bounds, idle_ms, ..Settings::of(bench()) };
         let node = NodeHandle::start(tools, settings).await.expect("a node");
         while !node.readiness().is_settled() {
             tokio::time::sleep(POLL).await;

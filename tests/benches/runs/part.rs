@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{Figures, commits, crowd, growth};
+use crate::{Figures, claims, commits, crowd, growth};
 
 /// Does a part's work and prints its figures, for [`measure`] to read.
 pub(crate) fn work(name: &str, folder: &Path) {
@@ -23,6 +23,7 @@ pub(crate) fn work(name: &str, folder: &Path) {
         "replay" => run(crowd::replay(folder)),
         "start" => run(crowd::start(folder)),
         "resident" => run(crowd::resident(folder)),
+        "claims" => run(claims::whole(folder)),
         other => panic!("there is no part `{other}`"),
     };
     for (name, value) in figures {

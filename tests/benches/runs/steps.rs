@@ -12,6 +12,7 @@ use reenact_events::{
     agent::{AgentSpec, Effect, Limits, ModelSpec, QueueSpec, ToolKind, ToolSpec},
     event::{Blocked, Failure, Usage},
 };
+use tokio::sync::Semaphore;
 
 /// A message that is answered at once.
 pub(crate) const ASK: &str = "When does my order A-1042 arrive? It should have been here two days ago.";
@@ -61,7 +62,12 @@ pub(crate) fn agent() -> Arc<AgentSpec> {
     })
 }
 
-pub(crate) struct InstantSteps;
+/// Nothing takes time here but what is waited for.
+#[derive(Default)]
+pub(crate) struct InstantSteps {
+    /// Each call of a model takes one of these, and waits until there is one; `None` if none is needed.
+    pub(crate) permits: Option<Arc<Semaphore>>,
+}
 
 impl Steps for InstantSteps {
     fn call_model<'a>(
@@ -86,7 +92,12 @@ impl Steps for InstantSteps {
             finish_reason: Some("stop".to_owned()),
             first_token_ms: Some(180),
         };
-        Box::pin(std::future::ready(Ok(reply)))
+        Box::pin(async move {
+            if let Some(permits) = &self.permits {
+                permits.acquire().await.expect("it stays open").forget();
+            }
+            Ok(reply)
+        })
     }
 
     fn check_arguments(&self, _: &ToolSpec, arguments: &str) -> Result<Arc<str>, String> {

@@ -75,9 +75,14 @@ impl Product {
 
     /// Gives it an agent: the text of `agents/NAME.toml`.
     pub fn agent(self, name: &str, toml: &str) -> Self {
-        let agents = self.folder.path().join("agents");
-        std::fs::create_dir_all(&agents).expect("the folder is writable");
-        std::fs::write(agents.join(format!("{name}.toml")), toml).expect("the folder is writable");
+        self.file(&format!("agents/{name}.toml"), toml)
+    }
+
+    /// Gives it a file, by its path in the folder that the program is started in.
+    pub fn file(self, path: &str, text: &str) -> Self {
+        let file = self.folder.path().join(path);
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("the folder is writable");
+        std::fs::write(file, text).expect("the folder is writable");
         self
     }
 

@@ -75,6 +75,16 @@ impl Feed {
         Ok(Self { fold: Frames::new(who, floor), kept: all, live, complete })
     }
 
+    /// The same reader's feed, taken up again behind what it has brought.
+    ///
+    /// # Errors
+    /// As [`Feed::of_run`].
+    pub async fn again(&self, services: &Services, scope: &Scope) -> Result<Self, ApiError> {
+        let mut feed = Self::of_run(services, scope, self.fold.who().clone(), self.last_index()).await?;
+        feed.backlog();
+        Ok(feed)
+    }
+
     /// Folds what is there already; the frames that the reader has not seen.
     pub fn backlog(&mut self) -> Vec<WireFrame> {
         let kept = std::mem::take(&mut self.kept);

@@ -121,6 +121,12 @@ impl Frames {
         self.status
     }
 
+    /// What every frame repeats.
+    #[must_use]
+    pub fn who(&self) -> &Identity {
+        &self.who
+    }
+
     /// The run that is shown.
     #[must_use]
     pub fn run_id(&self) -> &RunId {

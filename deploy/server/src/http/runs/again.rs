@@ -76,6 +76,6 @@ pub(super) async fn go_on(
     if stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, None, Vec::new())).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }

@@ -108,7 +108,7 @@ pub async fn proceed(
     if stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, None, first)).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }
 

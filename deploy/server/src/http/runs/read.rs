@@ -134,19 +134,30 @@ pub async fn output(services: &Services, mut row: RunRow) -> Result<Value, ApiEr
     Ok(row.run_data)
 }
 
-/// Waits until a run has ended or waits.
+/// Waits until a run has ended or waits. A feed that was cut off, as when another node takes the run over, is taken up
+/// again: only a run that goes on no more is an answer.
 ///
 /// # Errors
-/// 503 when the process goes down first; the run goes on after its restart.
-pub async fn settled(app: &App, feed: &mut Feed, run: &RunId) -> Result<(), ApiError> {
+/// 503 when the process goes down first; the run goes on after its restart. When the views cannot be read.
+pub async fn settled(app: &App, services: &Services, scope: &Scope, feed: &mut Feed) -> Result<(), ApiError> {
     let gone = app.gone();
-    tokio::select! {
-        biased;
-        _ = feed.settled() => Ok(()),
-        () = gone.cancelled() => {
-            let text = format!("the server is shutting down; the run goes on after its restart: read `/runs/{run}`");
-            Err(ApiError::unavailable(text, 5).named("shutting_down"))
+    loop {
+        tokio::select! {
+            biased;
+            _ = feed.settled() => {}
+            () = gone.cancelled() => {
+                let run = feed.run_id();
+                let text =
+                    format!("the server is shutting down; the run goes on after its restart: read `/runs/{run}`");
+                return Err(ApiError::unavailable(text, 5).named("shutting_down"));
+            }
         }
+        // Of a run that was deleted nothing more comes.
+        if !feed.goes_on() || !feed.is_known() {
+            return Ok(());
+        }
+        services.caught_up(None).await?;
+        *feed = feed.again(services, scope).await?;
     }
 }
 

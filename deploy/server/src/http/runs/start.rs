@@ -214,7 +214,7 @@ async fn begin(
     if wish.stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, guard, Vec::new())).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }
 
@@ -239,6 +239,6 @@ async fn show_first(
         let backlog = feed.backlog();
         return Ok((token, stream::respond(app, services, caller.scope, feed, None, backlog)).into_response());
     }
-    read::settled(&app, &mut feed, &run_id).await?;
+    read::settled(&app, &services, &caller.scope, &mut feed).await?;
     read::ended(&services, &caller.scope, &feed, token).await
 }
