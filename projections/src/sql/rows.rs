@@ -82,6 +82,20 @@ const PUT_RUN: &str = "
     VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?5, ''), ?6, ?7, ?8, ?9, ?10, ?11)
     ON CONFLICT (run_id) DO UPDATE SET status = ?7, updated_at = ?10, run_data = ?11";
 
+/// Adds an event to a run of which it is known that it has a row, or will have.
+pub(super) fn put_event_of(
+    database: Database<'_>,
+    session: &SessionId,
+    run: &RunId,
+    event: &RunEventRow,
+) -> Result<(), ViewError> {
+    database.execute(
+        "INSERT INTO run_events (session_id, run_id, seq, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![session.as_str(), run.as_str(), integer(event.seq), event.at, event.kind, event.data],
+    )?;
+    Ok(())
+}
+
 impl Rows for Database<'_> {
     fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
         let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE session_id = ?1");
