@@ -6,6 +6,7 @@ use reenact_events::{AgentId, RunId};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::metrics::MetricsRow;
 use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
 
 /// Every row of the views, each table in the order of its key.
@@ -19,6 +20,8 @@ pub struct Dump {
     pub run_events: Vec<(RunId, RunEventRow)>,
     /// By id.
     pub approvals: Vec<ApprovalRow>,
+    /// By day, then user.
+    pub metrics: Vec<MetricsRow>,
     /// By agent id, then version; the specification as JSON text.
     pub components: Vec<(AgentId, String, String)>,
 }
@@ -49,6 +52,7 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.runs)?;
     table(&mut hasher, &dump.run_events)?;
     table(&mut hasher, &dump.approvals)?;
+    table(&mut hasher, &dump.metrics)?;
     table(&mut hasher, &dump.components)?;
     Ok(Digest(*hasher.finalize().as_bytes()))
 }

@@ -10,19 +10,21 @@ pub mod component;
 pub mod holds;
 pub mod json;
 pub mod messages;
+mod metrics;
 pub mod output;
 pub mod run;
 pub mod session;
 pub mod tools;
 pub mod usage;
 
-use reenact_events::{AgentId, RunId, SessionId, agent::AgentSpec};
+use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
 
 pub use apply::{apply, decode};
 pub use run::RunView;
 
 use crate::{
     ViewError,
+    metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
@@ -81,6 +83,18 @@ pub trait Rows {
     /// # Errors
     /// When the place cannot be read.
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError>;
+
+    /// The metrics of a user and day.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError>;
+
+    /// Writes the metrics of a user and day over those that were there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError>;
 
     /// A version of an agent.
     ///

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, agent::AgentSpec};
+use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, UserId, agent::AgentSpec};
 
 use crate::{
     Dump, Position, ViewError,
     fold::{self, Rows, RunView, approvals::PENDING, component},
+    metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
@@ -24,6 +25,7 @@ struct Tables {
     runs: BTreeMap<RunId, RunRow>,
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
     approvals: BTreeMap<String, ApprovalRow>,
+    metrics: BTreeMap<(String, Option<UserId>), MetricsRow>,
     components: BTreeMap<(AgentId, String), String>,
 }
 
@@ -97,6 +99,7 @@ impl MemoryViews {
                 .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
                 .collect(),
             approvals: tables.approvals.values().cloned().collect(),
+            metrics: tables.metrics.values().cloned().collect(),
             components: components
                 .map(|((agent, version), spec)| (agent.clone(), version.clone(), spec.clone()))
                 .collect(),
@@ -163,6 +166,15 @@ impl Rows for Tables {
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
         let waits = |row: &&ApprovalRow| row.run_id == *run && row.status == PENDING;
         Ok(self.approvals.values().filter(waits).cloned().collect())
+    }
+
+    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
+        Ok(self.metrics.get(&(date.to_owned(), user.cloned())).cloned())
+    }
+
+    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
+        self.metrics.insert((row.date.clone(), row.user_id.clone()), row);
+        Ok(())
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

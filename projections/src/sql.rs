@@ -6,6 +6,8 @@
 pub(crate) mod approvals;
 pub(crate) mod connections;
 pub(crate) mod database;
+mod gathered;
+pub(crate) mod metrics;
 pub(crate) mod read;
 mod rows;
 pub(crate) mod schema;

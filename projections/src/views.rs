@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::{
     Dump, Lagging, Position, ViewError,
+    metrics::{MetricsFilter, MetricsRow},
     query::{
         ApprovalFilter, ApprovalRow, Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
         StatusCount,
@@ -16,7 +17,7 @@ use crate::{
         approvals,
         connections::Connections,
         database::Database,
-        read,
+        metrics, read,
         schema::{self, Content},
         write,
     },
@@ -324,6 +325,15 @@ impl Views {
     pub async fn run_status(&self, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
         let (scope, run) = (scope.clone(), run.clone());
         self.read(move |database| read::run_status(database, &scope, &run)).await
+    }
+
+    /// The metrics of users and days, by day and user; a user's are theirs alone.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn metrics(&self, scope: &Scope, filter: &MetricsFilter) -> Result<Vec<MetricsRow>, ViewError> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        self.read(move |database| metrics::list(database, &scope, &filter)).await
     }
 
     /// A page of what waits, or waited, for somebody, newest first.

@@ -6,6 +6,7 @@
 //!
 //! Read in this order: [`config`], [`wiring`], [`server`], [`http`], [`cli`].
 
+mod chart;
 pub mod cli;
 pub mod clock;
 pub mod config;

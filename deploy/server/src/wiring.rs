@@ -57,7 +57,7 @@ pub fn agents(config: &Config) -> anyhow::Result<Vec<AgentSpec>> {
 /// An app that serves the configured agents and has nothing restored yet.
 #[must_use]
 pub fn app(config: &Config, agents: Vec<AgentSpec>) -> App {
-    App::new(agents, config.limits, "reenact", Arc::new(SystemClock))
+    App::new(agents, config.limits, config.prices.clone(), "reenact", Arc::new(SystemClock))
 }
 
 /// Everything that runs behind the HTTP API.

@@ -12,7 +12,7 @@ use reenact_events::{
 };
 use serde_json::{Value, json};
 
-use super::{Rows, approvals, run::RunView, usage::ModelUsage};
+use super::{Rows, approvals, metrics, run::RunView, usage::ModelUsage};
 use crate::{
     ViewError,
     query::{RunEventRow, RunRow, SessionRow},
@@ -55,7 +55,11 @@ pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<
 
 fn apply_session(rows: &mut dyn Rows, at: Timestamp, event: &SessionEvent) -> Result<(), ViewError> {
     match event {
-        SessionEvent::Created(created) => rows.put_session(SessionRow::created(created, at)),
+        SessionEvent::Created(created) => {
+            let row = SessionRow::created(created, at);
+            metrics::session_made(rows, &row, at)?;
+            rows.put_session(row)
+        }
         SessionEvent::Deleted(deleted) => rows.delete_session(&deleted.session_id),
         SessionEvent::Updated(updated) => match rows.session(&updated.session_id)? {
             Some(mut row) => {
@@ -110,14 +114,21 @@ fn change_state(rows: &mut dyn Rows, event: &RunEvent) -> Result<(), ViewError> 
 
 /// A run that nobody owns belongs to the owner of its session.
 fn queue(rows: &mut dyn Rows, queued: &RunQueued, at: Timestamp) -> Result<(), ViewError> {
-    let mut session = rows.session(&queued.session_id)?.unwrap_or_else(|| SessionRow::created(&session_of(queued), at));
+    let mut session = match rows.session(&queued.session_id)? {
+        Some(session) => session,
+        None => {
+            let session = SessionRow::created(&session_of(queued), at);
+            metrics::session_made(rows, &session, at)?;
+            session
+        }
+    };
     session.run_queued(queued, at);
     let user_id = queued.user_id.clone().or_else(|| session.user_id.clone());
     rows.put_session(session)?;
     let view = RunView::new(queued.clone(), at);
     let mut run_data = view.short_output();
     run_data.insert("user_id".to_owned(), json!(user_id));
-    rows.put_run(RunRow {
+    let row = RunRow {
         run_id: queued.run_id.clone(),
         session_id: queued.session_id.clone(),
         run_type: "agent".to_owned(),
@@ -129,7 +140,9 @@ fn queue(rows: &mut dyn Rows, queued: &RunQueued, at: Timestamp) -> Result<(), V
         run_data: Value::Object(run_data),
         created_at: at.seconds(),
         updated_at: Some(at.seconds()),
-    })
+    };
+    metrics::run_accepted(rows, &row, at)?;
+    rows.put_run(row)
 }
 
 fn session_of(queued: &RunQueued) -> SessionCreated {
@@ -155,7 +168,8 @@ fn change_status(
     if status == row.status {
         return Ok(());
     }
-    row.status = status;
+    let before = std::mem::replace(&mut row.status, status);
+    metrics::run_moved(rows, &row, before, at)?;
     if let Value::Object(data) = &mut row.run_data {
         data.insert("status".to_owned(), json!(row.status.as_str()));
     }
@@ -169,7 +183,9 @@ fn open_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), Vie
     let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
     let mut run_data = view.short_output();
     run_data.insert("user_id".to_owned(), json!(row.user_id));
+    let before = row.status;
     (row.status, row.run_data, row.updated_at) = (view.status, Value::Object(run_data), Some(at.seconds()));
+    metrics::run_moved(rows, &row, before, at)?;
     rows.put_run(row)
 }
 
@@ -188,13 +204,16 @@ fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewE
     let events = rows.run_events(event.run_id())?;
     let Some(view) = RunView::from_rows(&events)? else { return Ok(()) };
     let spec = rows.component(&view.queued.agent_id, &view.queued.agent_version)?;
+    let before = row.status;
     row.complete(&view, spec.as_ref());
     row.updated_at = Some(at.seconds());
+    metrics::run_moved(rows, &row, before, at)?;
+    metrics::run_used(rows, &row, &view, spec.as_ref(), at)?;
     if let Some(mut session) = rows.session(&row.session_id)? {
         if let (Some(state), Value::Object(data)) = (session.state(), &mut row.run_data) {
             data.insert("session_state".to_owned(), state.clone());
         }
-        session.run_ended(ModelUsage::of(&view).total().since(view.counted), at);
+        session.run_ended(ModelUsage::of(&view).total().since(view.counted.total()), at);
         rows.put_session(session)?;
     }
     rows.put_run(row)

@@ -13,10 +13,7 @@ use reenact_events::{
     moves, upcast,
 };
 
-use super::{
-    holds::Held,
-    usage::{ModelUsage, Tokens},
-};
+use super::{holds::Held, usage::ModelUsage};
 use crate::{ViewError, query::RunEventRow};
 
 /// What the model reads where a person decided that a step is left out.
@@ -104,7 +101,7 @@ pub struct RunView {
     /// How it ended.
     pub end: Option<End>,
     /// What it had cost when it was last queued again: its session has that already.
-    pub counted: Tokens,
+    pub counted: ModelUsage,
 }
 
 impl RunView {
@@ -120,7 +117,7 @@ impl RunView {
             pause: None,
             steps: BTreeMap::new(),
             end: None,
-            counted: Tokens::default(),
+            counted: ModelUsage::default(),
         }
     }
 
@@ -170,7 +167,7 @@ impl RunView {
             RunEvent::Failed(end) => self.end(at, End::Failed(end.clone())),
             RunEvent::Cancelled(end) => self.end(at, End::Cancelled(end.clone())),
             RunEvent::Requeued(_) => {
-                self.counted = ModelUsage::of(self).total();
+                self.counted = ModelUsage::of(self);
                 (self.ended, self.end) = (None, None);
                 self.steps.values_mut().filter_map(|step| step.held.as_mut()).for_each(Held::stop_time);
             }

@@ -125,6 +125,22 @@ impl Calls {
         }
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            unmetered: self.unmetered + other.unmetered,
+            tokens: self.tokens.plus(other.tokens),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(before.count),
+            unmetered: self.unmetered.saturating_sub(before.unmetered),
+            tokens: self.tokens.since(before.tokens),
+        }
+    }
+
     fn entry(self, id: Value, provider: Value, retried: bool) -> Value {
         let mut map = self.tokens.to_map();
         map.insert("id".to_owned(), id);
@@ -150,6 +166,31 @@ impl ModelUsage {
             }
         }
         usage
+    }
+
+    /// What this is more than `before`, which is part of it.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let more = |(key, calls): (&(u32, bool), &ModelCalls)| {
+            let calls = match before.0.get(key) {
+                Some(before) => ModelCalls { model: calls.model.clone(), calls: calls.calls.since(before.calls) },
+                None => calls.clone(),
+            };
+            (calls.calls.count > 0).then_some((*key, calls))
+        };
+        Self(self.0.iter().filter_map(more).collect())
+    }
+
+    /// The calls of each model, first tries and repeated ones together; `None` is the agent's own model, which calls do
+    /// not name.
+    pub fn by_model(&self) -> impl Iterator<Item = (Option<&AskedModel>, Calls)> {
+        let mut models: BTreeMap<u32, (Option<&AskedModel>, Calls)> = BTreeMap::new();
+        for ((place, _), of_model) in &self.0 {
+            let (model, calls) = models.entry(*place).or_default();
+            *model = model.or(of_model.model.as_ref());
+            *calls = calls.plus(of_model.calls);
+        }
+        models.into_values()
     }
 
     /// All tokens.

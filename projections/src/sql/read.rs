@@ -7,6 +7,7 @@ use rusqlite::{Row, TransactionBehavior, params, params_from_iter, types::Value}
 use super::{
     approvals,
     database::Database,
+    metrics,
     rows::{RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, run_event_row, run_row, session_row},
     select::{self, Conditions},
     values::{integer, status, unsigned},
@@ -203,6 +204,7 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
                 Ok((RunId::trusted(row.get_ref(4)?.as_str()?), run_event_row(row)?))
             })?,
             approvals: approvals::all(database)?,
+            metrics: metrics::all(database)?,
             components: components(database)?,
         })
     })

@@ -6,11 +6,13 @@ use rusqlite::{Row, params};
 use super::{
     approvals,
     database::Database,
+    metrics,
     values::{id, integer, json, status, unsigned},
 };
 use crate::{
     ViewError,
     fold::{Rows, component},
+    metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
@@ -79,6 +81,20 @@ const PUT_RUN: &str = "
                       created_at, updated_at, run_data)
     VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?5, ''), ?6, ?7, ?8, ?9, ?10, ?11)
     ON CONFLICT (run_id) DO UPDATE SET status = ?7, updated_at = ?10, run_data = ?11";
+
+/// Adds an event to a run of which it is known that it has a row, or will have.
+pub(super) fn put_event_of(
+    database: Database<'_>,
+    session: &SessionId,
+    run: &RunId,
+    event: &RunEventRow,
+) -> Result<(), ViewError> {
+    database.execute(
+        "INSERT INTO run_events (session_id, run_id, seq, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![session.as_str(), run.as_str(), integer(event.seq), event.at, event.kind, event.data],
+    )?;
+    Ok(())
+}
 
 impl Rows for Database<'_> {
     fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
@@ -168,6 +184,14 @@ impl Rows for Database<'_> {
 
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
         approvals::pending(*self, run)
+    }
+
+    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
+        metrics::get(*self, user, date)
+    }
+
+    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
+        metrics::put(*self, &row)
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

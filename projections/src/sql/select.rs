@@ -27,6 +27,11 @@ impl Conditions {
         Self::within_by(scope, "+owner IN (?, '')")
     }
 
+    /// What is the scope's own: what nobody owns is not everybody's here.
+    pub(super) fn of_owner(scope: &Scope) -> Self {
+        Self::within_by(scope, "user_id = ?")
+    }
+
     fn within_by(scope: &Scope, condition: &str) -> Self {
         let mut conditions = Self { sql: " WHERE true".to_owned(), values: Vec::new() };
         if let Scope::User(user) = scope {

@@ -4,7 +4,11 @@ use reenact_events::event::RunStatus;
 use rusqlite::{Row, types::Type};
 use serde_json::Value;
 
-fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(column: usize, error: E) -> rusqlite::Error {
+/// What cannot be read in a column.
+pub(crate) fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    column: usize,
+    error: E,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
 }
 

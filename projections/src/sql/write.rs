@@ -5,6 +5,7 @@ use rusqlite::{TransactionBehavior, params, types::Type};
 
 use super::{
     database::Database,
+    gathered::Gathered,
     values::{integer, unsigned},
 };
 use crate::{Position, ViewError, fold};
@@ -22,12 +23,13 @@ pub(crate) fn fold_batch(
     let next = expected.after(batch)?;
     database.transaction(TransactionBehavior::Immediate, || {
         move_position(database, expected, next)?;
-        let mut rows = database;
+        let mut rows = Gathered::new(database);
         for recorded in batch {
             if let Some(event) = fold::decode(recorded)? {
                 fold::apply(&mut rows, recorded, &event)?;
             }
         }
+        rows.write()?;
         Ok(next)
     })
 }

@@ -96,7 +96,9 @@ async fn views_from_before_there_was_a_queue_are_folded_again() {
     let (folder, history) = (tempfile::tempdir().expect("folder"), held());
     drop(views(&history, &folder).await);
     let connection = rusqlite::Connection::open(folder.path().join("views.db")).expect("opens");
-    connection.execute_batch("DROP TABLE approvals; PRAGMA user_version = 1;").expect("is as it was");
+    connection
+        .execute_batch("DROP TABLE approvals; DROP TABLE metrics; PRAGMA user_version = 1;")
+        .expect("is as it was");
     drop(connection);
     let views = views(&history, &folder).await;
     assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());

@@ -6,6 +6,7 @@ mod follow;
 mod generator;
 mod growth;
 mod history;
+mod metrics;
 mod opening;
 mod pages;
 mod refold;

@@ -109,6 +109,12 @@ impl Client {
         response.json().await.with_context(|| format!("{} answered something that is not JSON", self.url))
     }
 
+    /// Reads a path that answers with a text.
+    pub(super) async fn text(&self, parts: &[&str], query: &[(&str, String)]) -> anyhow::Result<String> {
+        let response = self.send(self.request(Method::GET, parts, query)?).await?;
+        response.text().await.with_context(|| format!("{} answered something that is no text", self.url))
+    }
+
     /// Reads a path.
     pub(super) async fn get(&self, parts: &[&str], query: &[(&str, String)]) -> anyhow::Result<Value> {
         self.json(self.request(Method::GET, parts, query)?).await

@@ -13,6 +13,7 @@ mod events;
 mod fork;
 mod log;
 mod log_source;
+mod metrics;
 mod nodes;
 mod options;
 mod output;
@@ -67,6 +68,8 @@ enum Command {
     /// List records of the command topic that are no commands, show one, send one again.
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    /// Show runs, tokens and cost by day, as a table or a picture.
+    Metrics(metrics::Metrics),
     /// Show the nodes of a deployment and what each owns.
     Nodes(nodes::Nodes),
     /// Show what a command on the topic may look like, as JSON Schema.
@@ -109,6 +112,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Replay(command) => command.execute(json).await,
         Command::Log(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
+        Command::Metrics(command) => command.execute(json).await,
         Command::Nodes(command) => command.execute(json).await,
         Command::Schema(command) => command.write(),
         Command::Config(options) => config::show(&options, json),

@@ -93,6 +93,11 @@ pub const KEYS: &[Key] = &[
     Key::new("max-message-bytes", "16777216", "The most bytes that a message, or another text field, may have"),
     Key::new("max-file-bytes", "33554432", "The most bytes that an uploaded file may have"),
     Key::new("cors-origins", "", "The origins whose pages may call; empty is any"),
+    Key::new(
+        "prices",
+        "",
+        "A TOML file of what models cost, `[[prices]]` for each; empty is no prices: costs are unknown",
+    ),
     Key::new("log-level", "info", "What is logged, as a filter of `tracing`; `RUST_LOG` wins"),
     Key::new("log-format", "text", "How log lines look: `text` or `json`"),
 ];

@@ -5,6 +5,7 @@ mod file;
 mod kafka;
 mod keys;
 mod layers;
+mod prices;
 mod queue;
 mod snapshots;
 
@@ -14,6 +15,7 @@ pub use kafka::Kafka;
 pub use keys::{KEYS, Key};
 pub use layers::{Flags, Layers, Source, Value};
 use reenact_actors::admission::Bounds;
+use reenact_projections::prices::Prices;
 pub use snapshots::{SnapshotPlace, Snapshots};
 
 /// The file that is read when `--config` names none.
@@ -185,6 +187,8 @@ pub struct Config {
     pub limits: BodyLimits,
     /// The origins whose pages may call; empty is any.
     pub cors_origins: Vec<String>,
+    /// What models cost.
+    pub prices: Prices,
     /// A filter as `tracing` takes it.
     pub log_level: String,
     /// How log lines look.
@@ -236,6 +240,7 @@ impl Config {
                 file: layers.positive("max-file-bytes")?,
             },
             cors_origins: layers.list("cors-origins"),
+            prices: prices::prices(layers)?,
             log_level: layers.filled("log-level")?.to_owned(),
             log_format: layers.one_of("log-format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
         })

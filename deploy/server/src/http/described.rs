@@ -11,7 +11,7 @@ use utoipa::openapi::{
     OpenApi, Ref, RefOr, Required, ResponseBuilder,
     content::ContentBuilder,
     path::{Operation, PathItem},
-    schema::{ArrayItems, Object, Schema, SchemaType, Type},
+    schema::{ArrayItems, KnownFormat, Object, Schema, SchemaFormat, SchemaType, Type},
 };
 
 use super::{
@@ -144,6 +144,7 @@ fn restrict(object: &mut Object, name: &str, of: &str) {
             object.pattern = Some("^[!-~]([ -~]*[!-~])?$".to_owned());
             object.max_length = Some(KEY_BYTES_MAX);
         }
+        "starting_date" | "ending_date" => object.format = Some(SchemaFormat::KnownFormat(KnownFormat::Date)),
         "page" => between(object, 1, PAGE_MAX),
         "limit" => between(object, 1, LIMIT_MAX),
         "message_index" => between(object, 0, u32::MAX.into()),

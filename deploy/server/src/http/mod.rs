@@ -22,6 +22,7 @@ pub mod frames;
 pub mod idempotency;
 pub mod ids;
 pub mod json_body;
+pub mod metrics;
 pub mod paging;
 pub mod position;
 pub mod queue;

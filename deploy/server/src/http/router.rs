@@ -17,6 +17,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     about, agents, approvals, cluster, described, docs,
     error::{ApiError, panicked},
+    metrics,
     position::POSITION,
     queue,
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
@@ -59,6 +60,10 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(queue::one))
         .routes(routes!(queue::requeue))
         .routes(routes!(list::one))
+        .routes(routes!(metrics::list))
+        .routes(routes!(metrics::refresh))
+        .routes(routes!(metrics::refresh_status))
+        .routes(routes!(metrics::picture))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))
         .routes(routes!(approvals::one))

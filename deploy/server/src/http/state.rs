@@ -12,7 +12,7 @@ use reenact_actors::api::Accepted;
 use reenact_events::{
     AgentId, Blobs, Clock, Command, EventLog, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec,
 };
-use reenact_projections::{Progress, ViewError, Views};
+use reenact_projections::{Progress, ViewError, Views, prices::Prices};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -106,6 +106,7 @@ pub struct App(Arc<Inner>);
 struct Inner {
     agents: Vec<Arc<AgentSpec>>,
     limits: BodyLimits,
+    prices: Prices,
     room: Room,
     name: String,
     clock: Arc<dyn Clock>,
@@ -144,13 +145,14 @@ impl Told {
 impl App {
     /// An app that serves `agents` and has nothing restored yet.
     #[must_use]
-    pub fn new(agents: Vec<AgentSpec>, limits: BodyLimits, name: &str, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(agents: Vec<AgentSpec>, limits: BodyLimits, prices: Prices, name: &str, clock: Arc<dyn Clock>) -> Self {
         let mut agents: Vec<_> = agents.into_iter().map(Arc::new).collect();
         agents.sort_by(|a, b| a.id.cmp(&b.id));
         let began_at = clock.now();
         Self(Arc::new(Inner {
             agents,
             limits,
+            prices,
             room: Room::new(limits.body),
             name: name.to_owned(),
             clock,
@@ -164,6 +166,12 @@ impl App {
 
     fn told(&self) -> MutexGuard<'_, Told> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What models cost.
+    #[must_use]
+    pub fn prices(&self) -> &Prices {
+        &self.0.prices
     }
 
     /// Says what the restoring is at.

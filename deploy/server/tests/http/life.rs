@@ -8,6 +8,7 @@ use axum::{
 };
 use futures::StreamExt;
 use reenact_events::Timestamp;
+use reenact_projections::prices::Prices;
 use reenact_server::{
     config::BodyLimits,
     http::{router, state::App},
@@ -19,7 +20,7 @@ use crate::support::{Server, form, request};
 #[tokio::test]
 async fn before_everything_is_restored_only_health_is_good() {
     let limits = BodyLimits { body: 1, message: 1, file: 1 };
-    let app = App::new(vec![reenact_agents::demo_agent()], limits, "test", Arc::new(Timestamp(0)));
+    let app = App::new(vec![reenact_agents::demo_agent()], limits, Prices::default(), "test", Arc::new(Timestamp(0)));
     app.stage("folding the log");
     let service = router::service(app, &[]);
     for path in ["/ready", "/info", "/config", "/agents", "/sessions", "/runs", "/agents/demo", "/sessions/s"] {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod doubt;
 mod life;
+mod metrics;
 mod runs;
 mod sessions;
 mod streams;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -46,6 +47,10 @@ impl Answer {
     /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
     }
 
     /// Expects a status.
@@ -105,11 +110,28 @@ impl Server {
 
     /// Stops without waiting for runs, and starts again on the same data.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_after(|_| {}).await
+    }
+
+    /// The same without the views, which come back from the log.
+    pub(crate) async fn without_views(self) -> Self {
+        self.restart_after(|data| {
+            for file in ["views.db", "views.db-wal", "views.db-shm"] {
+                // The last connection removes what SQLite keeps beside the file.
+                std::fs::remove_file(data.join(file)).ok();
+            }
+            assert!(!data.join("views.db").exists(), "they are gone");
+        })
+        .await
+    }
+
+    async fn restart_after(self, change: impl Fn(&Path)) -> Self {
         let Self { app, deployment, service, config, folder } = self;
         app.leave();
         deployment.close(Duration::ZERO).await;
         app.gone().cancel();
         drop((app, service));
+        change(&config.data);
         let began = Instant::now();
         loop {
             // The log closes when the last task that held it is gone.
