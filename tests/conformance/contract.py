@@ -193,4 +193,34 @@ async def approved(client):
     await refused(404, client._aget("/approvals/no-approval"))
 
 
-CHECKS = [polled, resumed, queued, full, keyed, approved]
+async def forked(client):
+    """Another run goes on from a message, or answers anew; a session is copied. All of it in Agno's own words."""
+    of_alice = {"session_id": "forked", "user_id": "alice"}
+    first = await client.run_agent("demo", "What is 6*7?", **of_alice)
+    other = await client.continue_agent_run("demo", first.run_id, [], **of_alice, input="and you?")
+    equal(other.status, RunStatus.completed)
+    equal((other.forked_from_run_id, other.forked_from_message_index), (first.run_id, len(first.messages)))
+    equal([message.content for message in other.messages][: len(first.messages) + 1], [*(message.content for message in first.messages), "and you?"])
+    equal([tool.result for tool in other.tools], ["42"])
+    better = await client.continue_agent_run("demo", other.run_id, [], **of_alice, regenerate="true")
+    equal((better.status, better.regenerated_from), (RunStatus.completed, other.run_id))
+    equal((await read(client, "demo", other.run_id, **of_alice)).status, RunStatus.regenerated)
+    events = client.continue_agent_run_stream("demo", first.run_id, [], **of_alice, fork="true", continue_from="last_user")
+    events = [event async for event in events]
+    equal((names(events)[0], names(events)[-1]), ("RunStarted", "RunCompleted"))
+    runs = await client.get_session_runs("forked", user_id="alice")
+    told = [(run.run_id, run.forked_from_run_id, run.regenerated_from) for run in runs]
+    alone, anew = (first.run_id, None, None), (better.run_id, other.run_id, other.run_id)
+    equal(told, [alone, (other.run_id, first.run_id, None), anew, (events[-1].run_id, first.run_id, None)])
+    marks = await client._aget(f"/agents/demo/runs/{first.run_id}/checkpoints", params=of_alice)
+    equal(marks["checkpoints"][-1]["continue_from"], len(first.messages))
+    copy = await client._apost("/agents/demo/sessions/forked/fork", params={"user_id": "alice"})
+    equal(copy["forked_from_session_id"], "forked")
+    copies = await client.get_session_runs(copy["session_id"], user_id="alice")
+    equal([run.forked_from_session_id for run in copies], ["forked"] * 3)
+    await refused(422, client.continue_agent_run("demo", first.run_id, [], **of_alice))
+    await refused(422, client.continue_agent_run("demo", first.run_id, [], **of_alice, input="x", continue_from="99"))
+    await refused(404, client.continue_agent_run("demo", first.run_id, [], user_id="bob", input="x"))
+
+
+CHECKS = [polled, resumed, queued, full, keyed, approved, forked]

@@ -78,6 +78,11 @@ fn a_stream_that_was_left_is_resumed() {
 }
 
 #[test]
+fn another_run_goes_on_from_a_message_and_says_so() {
+    satisfied_by_the_built_in_agent("forked");
+}
+
+#[test]
 fn what_waits_in_the_queue_is_seen_cancelled_and_queued_again() {
     let folder = TempDir::new().expect("a folder");
     satisfied(&Server::start_with(folder.path(), &[("REENACT_MAX_CONCURRENCY", "1")]), "queued", &[]);

@@ -84,6 +84,8 @@ async fn a_regenerated_answer_stands_in_place_of_the_first_unless_both_are_to_st
     assert_eq!(texts(&world.shown()), ["take a note", "", "done", "shorter"], "the answer is dropped");
     let first = world.read(&run).await;
     assert_eq!((&first["status"], &first["content"]), (&json!("REGENERATED"), &json!("noted")));
+    let of_session = world.product.get("/sessions/s/runs").await.expect(200).json();
+    assert_eq!(of_session[1]["regenerated_from"], json!(run), "{of_session:#}");
     let listed = world.product.get("/agents/a/runs?session_id=s&status=REGENERATED").await.expect(200).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed:#}");
     world.turn("s", "next").await;

@@ -9,7 +9,7 @@ use std::{
 use reenact_events::{
     AgentId, Command, CommandBody, CommandId, DeadLetter, EventLog, Forward, MemoryLog, Offset, Outcome, PartitionId,
     ReplyTo, RunId, SessionId, Text,
-    command::{AgentRef, Decision, KeyUse, StartRun},
+    command::{AgentRef, Decision, ForkFrom, ForkRun, KeyUse, StartRun},
     hold::Verdict,
     ids::derived,
 };
@@ -27,6 +27,22 @@ fn start(session_id: SessionId, agent: &str, input: String) -> CommandBody {
         stream: false,
         background: true,
         output_schema: None,
+    }))
+}
+
+/// To go on from a run, or to have its answer given anew.
+fn fork(run_id: RunId, replaces: bool) -> CommandBody {
+    CommandBody::ForkRun(Box::new(ForkRun {
+        session_id: None,
+        run_id,
+        from: if replaces { ForkFrom::Answer } else { ForkFrom::End },
+        input: Some(Text::inline("and then?")),
+        replaces,
+        model: None,
+        instructions: None,
+        stream: false,
+        background: true,
+        asked: 0,
     }))
 }
 
@@ -106,13 +122,18 @@ impl Publisher {
             Some(run) => run.clone(),
             None => RunId::trusted("never-was"),
         };
-        let body = if self.dice.hits(500) {
-            CommandBody::CancelRun { session_id: None, run_id, reason: None, asked: 0 }
-        } else {
-            let decisions = vec![Decision { tool_call_id: "no-such-call".into(), verdict: Verdict::no() }];
-            CommandBody::ContinueRun { session_id: None, run_id, decisions, decided_by: None, asked: 0 }
+        let (body, copies) = match self.dice.below(3) {
+            0 => (CommandBody::CancelRun { session_id: None, run_id, reason: None, asked: 0 }, 1),
+            1 => {
+                let decisions = vec![Decision { tool_call_id: "no-such-call".into(), verdict: Verdict::no() }];
+                (CommandBody::ContinueRun { session_id: None, run_id, decisions, decided_by: None, asked: 0 }, 1)
+            }
+            _ => (fork(run_id, self.dice.hits(500)), 1 + self.dice.below(2)),
         };
-        self.send(Command::new(CommandId::trusted(&format!("about-{number}")), None, body), None, 0).await;
+        for copy in 0..copies {
+            let id = CommandId::trusted(&format!("about-{number}"));
+            self.send(Command::new(id, None, body.clone()), None, copy).await;
+        }
     }
 
     async fn change_a_session(&self, number: u64) {

@@ -6,9 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use reenact_events::{
     BlobRef, MediaKind, MediaRef, RawJson, Text, Timestamp,
     event::{
-        CancellationStage, Failure, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed, RunPaused,
-        RunRequeued, SessionDeleted, SessionUpdated, StepAnswered, StepExpired, StepFailed, StepHeld, StepInDoubt,
-        StepResolved,
+        CancellationStage, Failure, Fork, Resolution, RunCancelRequested, RunCancelled, RunContinued, RunFailed,
+        RunPaused, RunQueued, RunRegenerated, RunRequeued, Said, SessionDeleted, SessionUpdated, StepAnswered,
+        StepExpired, StepFailed, StepHeld, StepInDoubt, StepResolved, StepTakenOver,
     },
     hold::{InputField, Needs, OnExpiry, Verdict},
 };
@@ -132,10 +132,40 @@ impl World {
             event.media = vec![MediaRef { kind, blob: BlobRef::of(b"x"), mime: "image/png".into(), name }];
             event.metadata = Some(raw(&json!({ "sha256": "mine", "bytes": 2 })));
         }
+        let taken_over = if self.random.random_bool(0.3) { self.fork(&mut event) } else { Vec::new() };
         self.history.push(&session(&name), event);
         self.runs += 1;
-        let open = Open { session: name, run: run_name, started: false, paused: false, steps: 0, doubt: None };
-        self.open.push(open);
+        let steps = u32::try_from(taken_over.len()).expect("few");
+        for step in taken_over {
+            self.history.push(&session(&name), step);
+        }
+        self.open.push(Open { session: name, run: run_name, started: false, paused: false, steps, doubt: None });
+    }
+
+    /// The run goes on from another one, which may be gone, or is the copy of one; the steps that it takes over.
+    fn fork(&mut self, event: &mut RunQueued) -> Vec<StepTakenOver> {
+        let turn = |text, calls| model_answered("", 0, 1, text, calls, Some(usage(7, 2))).result;
+        let mut steps = Vec::new();
+        for at in 0..self.random.random_range(0..3) {
+            let calls = vec![call(&format!("taken-{at}"), Text::inline(self.text()))];
+            steps.push((model_requested("", 0, 1, at).call, turn(self.text(), calls)));
+            let called = tool_requested("", 0, 1, &format!("taken-{at}"), Text::inline(self.text())).call;
+            steps.push((called, tool_answered("", 0, 1, Text::inline(self.text())).result));
+        }
+        let count = u32::try_from(steps.len()).expect("few");
+        let step = self.random.random_range(0..=count);
+        event.fork = Some(Box::new(Fork {
+            run_id: run(&format!("run-{}", self.random.random_range(0..=self.runs))),
+            message_index: count + 1,
+            steps: count,
+            said: vec![Said { step, text: Text::inline(self.text()) }],
+            history_before: 0,
+            regenerates: self.random.random_bool(0.3),
+            session_id: self.random.random_bool(0.3).then(|| session("session-0")),
+        }));
+        let taken_over =
+            |(step, (call, result))| StepTakenOver { run_id: event.run_id.clone(), step, call, result, unfit: None };
+        (0..).zip(steps).map(taken_over).collect()
     }
 
     fn cancel(&mut self, open: &Open) {
@@ -176,6 +206,9 @@ impl World {
             (true, false, 2) => {
                 let text = self.text();
                 self.history.complete(&open.session, &open.run, text);
+                if self.random.random_bool(0.3) {
+                    self.history.push(&at, RunRegenerated { run_id, by: run("run-0") });
+                }
                 return true;
             }
             (true, false, 3) => {

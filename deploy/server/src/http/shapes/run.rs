@@ -23,6 +23,35 @@ pub struct Ticket {
     pub status: &'static str,
 }
 
+/// Where a run comes from that another one was before, under AgentOS's names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ForkedFrom {
+    /// The run that it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from_run_id: Option<String>,
+    /// After how many of that one's messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from_message_index: Option<u64>,
+    /// The session that it was copied from with the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from_session_id: Option<String>,
+    /// The run whose answer it gives anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regenerated_from: Option<String>,
+}
+
+impl ForkedFrom {
+    fn of(run_data: &Value) -> Self {
+        let id = |field: &str| run_data[field].as_str().map(str::to_owned);
+        Self {
+            forked_from_run_id: id("forked_from_run_id"),
+            forked_from_message_index: run_data["forked_from_message_index"].as_u64(),
+            forked_from_session_id: id("forked_from_session_id"),
+            regenerated_from: id("regenerated_from"),
+        }
+    }
+}
+
 /// A run of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RunSchema {
@@ -31,6 +60,9 @@ pub struct RunSchema {
     /// The run that started it, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
+    /// Where it comes from, if another one was before it.
+    #[serde(flatten)]
+    pub forked_from: ForkedFrom,
     /// Who answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
@@ -88,11 +120,13 @@ impl RunSchema {
     pub fn of(mut row: RunRow) -> Self {
         let run_input = input_of(&row.run_data);
         let input_media = media_of(&row.run_data);
+        let forked_from = ForkedFrom::of(&row.run_data);
         let text = matches!(row.run_data["content_type"].as_str(), None | Some("str"));
         let mut take = |field: &str| row.run_data.get_mut(field).map(Value::take).unwrap_or_default();
         Self {
             run_id: row.run_id.to_string(),
             parent_run_id: row.parent_run_id.as_ref().map(ToString::to_string),
+            forked_from,
             agent_id: row.agent_id.clone(),
             user_id: row.user_id.as_ref().map(ToString::to_string),
             status: row.status.as_str(),
@@ -122,6 +156,9 @@ pub struct RunPreview {
     /// The run that started it, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
+    /// Where it comes from, if another one was before it.
+    #[serde(flatten)]
+    pub forked_from: ForkedFrom,
     /// Who answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
@@ -147,6 +184,7 @@ impl RunPreview {
             run_id: row.run_id.to_string(),
             session_id: row.session_id.to_string(),
             parent_run_id: row.parent_run_id.as_ref().map(ToString::to_string),
+            forked_from: ForkedFrom::of(&row.run_data),
             agent_id: row.agent_id.clone(),
             user_id: row.user_id.as_ref().map(ToString::to_string),
             status: row.status.as_str(),
