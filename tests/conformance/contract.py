@@ -204,7 +204,7 @@ async def forked(client):
     equal([tool.result for tool in other.tools], ["42"])
     better = await client.continue_agent_run("demo", other.run_id, [], **of_alice, regenerate="true")
     equal((better.status, better.regenerated_from), (RunStatus.completed, other.run_id))
-    equal((await read(client, "demo", other.run_id, **of_alice)).status, RunStatus.regenerated)
+    equal((await read(client, "demo", other.run_id, "forked", user_id="alice")).status, RunStatus.regenerated)
     events = client.continue_agent_run_stream("demo", first.run_id, [], **of_alice, fork="true", continue_from="last_user")
     events = [event async for event in events]
     equal((names(events)[0], names(events)[-1]), ("RunStarted", "RunCompleted"))
