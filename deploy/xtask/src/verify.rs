@@ -24,7 +24,7 @@ const SIMULATED_SEEDS: u64 = 1_000;
 const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
 
 /// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
-const APART_AT_ONCE: &str = "6";
+const APART_AT_ONCE: &str = "3";
 
 /// What a check does.
 enum Work {

@@ -22,6 +22,9 @@ use super::{
 pub const CONTENT: &str = "content";
 /// Where the reference to an answer stands that is JSON and kept as a blob.
 pub const CONTENT_REF: &str = "content_ref";
+/// What providers say of an answer that is whole.
+const WHOLE: [&str; 7] =
+    ["stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "FINISH_REASON_UNSPECIFIED"];
 /// AgentOS's word for an answer that is JSON.
 pub const JSON_CONTENT: &str = "dict";
 
@@ -61,6 +64,9 @@ impl RunView {
         };
         map.insert("model".to_owned(), model);
         map.insert("model_provider".to_owned(), provider);
+        if let Some(reason) = self.cut_by() {
+            map.insert("model_provider_data".to_owned(), json!({ "finish_reason": reason }));
+        }
         self.put_content(&mut map);
         map.insert("reasoning_content".to_owned(), self.reasoning());
         map.insert("messages".to_owned(), Value::Array(messages(self, spec)));
@@ -68,6 +74,15 @@ impl RunView {
         put_media(&mut map, &self.returned_media(), "audio");
         self.put_end(&mut map);
         map
+    }
+
+    /// Why the model ended its answer, when it was not because that is whole.
+    fn cut_by(&self) -> Option<&str> {
+        let last = self.steps.values().rev().find_map(|step| match &step.result {
+            Some(StepResult::Model { finish_reason, .. }) => Some(finish_reason.as_deref()),
+            _ => None,
+        });
+        last.flatten().filter(|reason| !WHOLE.iter().any(|whole| reason.eq_ignore_ascii_case(whole)))
     }
 
     /// An answer in JSON stands as what it is, so its reference cannot stand in its place.

@@ -318,3 +318,19 @@ fn a_run_that_nobody_owns_belongs_to_its_sessions_owner() {
     let row = row(&history);
     assert_eq!((row.user_id, &row.run_data["user_id"]), (Some(user("alice")), &json!("alice")));
 }
+
+#[test]
+fn an_answer_that_the_model_cut_off_says_why() {
+    for (reason, told) in [("length", json!("length")), ("MAX_TOKENS", json!("MAX_TOKENS")), ("stop", Value::Null)] {
+        let (mut history, at) = (begun(), session("s"));
+        history.start("s", "r");
+        history.push(&at, model_requested("r", 0, 1, 0));
+        let mut answered = model_answered("r", 0, 1, "So far", Vec::new(), None);
+        if let StepResult::Model { finish_reason, .. } = &mut answered.result {
+            *finish_reason = Some(reason.into());
+        }
+        history.push(&at, answered);
+        history.complete("s", "r", "So far");
+        assert_eq!(row(&history).run_data["model_provider_data"]["finish_reason"], told);
+    }
+}

@@ -3,7 +3,7 @@
 //! | Where | Form |
 //! |---|---|
 //! | `retry-after-ms` | milliseconds; OpenAI's own, and more exact than the next |
-//! | `retry-after` | whole seconds or an HTTP date |
+//! | `retry-after` | seconds, by some with a fraction, or an HTTP date |
 //! | `x-ratelimit-reset…`, `anthropic-ratelimit-…-reset` | with a 429 only: seconds, a span (`6m0s`), a Unix time or RFC 3339 |
 //! | `retryDelay` in the body | Gemini's `RetryInfo`: seconds with a fraction (`34.07s`) |
 //!
@@ -54,8 +54,9 @@ pub(super) fn in_body(body: &Value) -> Option<u64> {
 }
 
 fn seconds(value: &str) -> Option<u64> {
-    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-    value.parse::<u64>().ok().filter(|_| digits)?.checked_mul(1000)
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds = value.parse::<f64>().ok().filter(|_| digits)?;
+    u64::try_from(whole(seconds * 1000.0)?).ok()
 }
 
 fn until(value: &str, now: Timestamp) -> Option<u64> {
@@ -140,7 +141,7 @@ mod tests {
             ("+5", None),
             ("abc", None),
             ("", None),
-            ("1.5", None),
+            ("1.5", Some(1_500)),
             ("99999999999999999999", None),
         ] {
             assert_eq!(asked(429, &[("retry-after", value)]), expected, "{value}");

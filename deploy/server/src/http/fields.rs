@@ -39,6 +39,22 @@ impl Fields {
         Ok(Self { place, fields: fields.collect::<Result<_, ApiError>>()? })
     }
 
+    /// With the user whom the query names, who would be nobody if they were looked for in the form alone.
+    ///
+    /// # Errors
+    /// When the form names another one.
+    pub fn with_user_of(mut self, query: &Self) -> Result<Self, ApiError> {
+        const USER: &str = "user_id";
+        match (query.text(USER), self.text(USER)) {
+            (Some(named), None) => self.fields.push((USER.to_owned(), named.to_owned())),
+            (Some(named), Some(other)) if named != other => {
+                return Err(query.fault(USER, "value_error", "the query and the form name different users"));
+            }
+            _ => {}
+        }
+        Ok(self)
+    }
+
     /// Every name with its text.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))

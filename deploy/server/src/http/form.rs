@@ -49,9 +49,11 @@ impl FromRequest<App> for Form {
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let limits = app.limits();
         let (parts, body) = request.into_parts();
+        let query = Fields::parse("query", parts.uri.query().unwrap_or_default())?;
         let taken = app.room().take(&parts.headers, body).await?;
         let form = read(&parts.headers, taken.bytes, limits).await?;
-        Ok(Self { room: taken.room, ..form })
+        let fields = form.fields.with_user_of(&query)?;
+        Ok(Self { fields, room: taken.room, ..form })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The HTTP API against a whole deployment in this process: real log, real views, real agents.
 
+mod asked;
 mod bad_input;
 mod doubt;
 mod life;

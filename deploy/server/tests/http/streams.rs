@@ -116,6 +116,21 @@ async fn leaving_an_inline_stream_cancels_the_run_and_leaving_a_background_one_d
 }
 
 #[tokio::test]
+async fn whoever_leaves_with_a_key_can_come_back_to_the_run() {
+    let server = Server::start().await;
+    let request = || {
+        let mut request = form(RUNS, &[("message", "sleep 0.5")]);
+        request.headers_mut().insert("idempotency-key", "k".parse().unwrap());
+        request
+    };
+    let mut stream = server.stream(request()).await;
+    let first = stream.next().await.unwrap();
+    drop(stream);
+    let again = server.whole_stream(request()).await;
+    assert_eq!((run_of(&[first]), counts(&again)["RunCompleted"]), (run_of(&again), 1));
+}
+
+#[tokio::test]
 async fn last_event_id_says_the_same_as_the_form() {
     let server = Server::start().await;
     let all = server.whole_stream(form(RUNS, &[("message", "hi")])).await;

@@ -125,6 +125,15 @@ impl Server {
         .await
     }
 
+    /// The same with an agent's file gone.
+    pub(crate) async fn without_agent(self, name: &str) -> Self {
+        self.restart_after(|data| {
+            let agents = data.with_file_name("agents");
+            std::fs::remove_file(agents.join(format!("{name}.toml"))).unwrap();
+        })
+        .await
+    }
+
     async fn restart_after(self, change: impl Fn(&Path)) -> Self {
         let Self { app, deployment, service, config, folder } = self;
         app.leave();

@@ -12,7 +12,7 @@ use axum::{
 };
 use reenact_events::{Command, CommandBody, RunId};
 
-use super::{Found, identity, read};
+use super::{Found, read};
 use crate::http::{
     error::ApiError,
     feed::Feed,
@@ -34,8 +34,8 @@ pub(super) async fn go_on(
     found: Found,
     (stream, background): (bool, bool),
 ) -> Result<Response, ApiError> {
+    let who = found.who();
     let (run_id, session_id): (RunId, _) = (found.row.run_id, found.row.session_id);
-    let who = identity(&found.agent, &session_id, &run_id);
     // The error is known to whoever asks: the stream begins after it.
     let mut seen = Feed::of_run(&services, &caller.scope, who, None).await?;
     seen.backlog();

@@ -170,7 +170,7 @@ pub(super) async fn go_on(
         background: wish.background,
         asked: 0,
     };
-    let agent = with(found.agent, &fork).map_err(SubmitError::from)?;
+    let agent = with(found.agent?, &fork).map_err(SubmitError::from)?;
     let id = ids::command();
     let run_id = RunId::of_command(&id, &session_id);
     let command = Command::new(id, caller.user_id.clone(), CommandBody::ForkRun(Box::new(fork)));

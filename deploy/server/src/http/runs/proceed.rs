@@ -13,7 +13,7 @@ use reenact_projections::expand;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{again, decisions, find, fork, identity, read, start::Wish};
+use super::{again, decisions, find, fork, read, start::Wish};
 use crate::http::{
     error::{ApiError, ErrorBody},
     feed::Feed,
@@ -110,7 +110,7 @@ pub async fn proceed(
     expand(&mut found.row.run_data, &*services.blobs).await?;
     let decisions = decisions::read(fields, &found.row.run_data, &*services.blobs).await?;
     let session_id = found.row.session_id.clone();
-    let who = identity(&found.agent, &session_id, &run_id);
+    let who = found.who();
     // What was shown before the decision is known to whoever decides: the stream begins after it.
     let mut seen = Feed::of_run(&services, &caller.scope, who.clone(), None).await?;
     seen.backlog();

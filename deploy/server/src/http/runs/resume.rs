@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{find, identity, run_not_found};
+use super::{find, run_not_found};
 use crate::http::{
     error::{ApiError, ErrorBody, Fault},
     feed::Feed,
@@ -66,13 +66,19 @@ pub async fn resume(
     let token = services.caught_up(after.as_ref()).await?;
     let (agent, run_id) = (path.get("agent_id", AgentId::parse)?, path.get("run_id", RunId::parse)?);
     let found = find(&app, &services, &caller.scope, &agent, &run_id, session.as_ref()).await?;
-    let who = identity(&found.agent, &found.row.session_id, &run_id);
+    let who = found.who();
     let mut feed = Feed::of_run(&services, &caller.scope, who, floor).await?;
     if !feed.is_known() {
         services.node.live().forget(&run_id);
         return Err(run_not_found());
     }
     let first = opening(&mut feed, &run_id, floor);
+    // What a run that is at work has shown may be known elsewhere first; of one that has ended all is known.
+    if feed.status().is_end() && feed.last_index() < floor {
+        let last = feed.last_index().unwrap_or_default();
+        let msg = format!("the run has ended, and its last `event_index` is {last}");
+        return Err(form.fields.fault("last_event_index", "out_of_range", msg));
+    }
     Ok((token, stream::respond(app, services, caller.scope, feed, None, first)).into_response())
 }
 

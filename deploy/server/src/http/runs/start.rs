@@ -41,7 +41,8 @@ pub struct RunForm {
     /// The message, at most 16 MiB unless configured otherwise.
     #[schema(min_length = 1)]
     pub message: String,
-    /// Show the run as server-sent events; default true.
+    /// Show the run as server-sent events; default true. A client that leaves before the end stops the run, unless it
+    /// runs in the background or was asked for with an `Idempotency-Key`.
     pub stream: Option<bool>,
     /// Do not wait: the run goes on whether or not anybody watches; default false.
     pub background: Option<bool>,
@@ -63,6 +64,8 @@ pub struct RunForm {
 /// Fields that change what a run does and that this version does not know: ignoring them would give a wrong
 /// answer without a word.
 const NOT_HERE: [&str; 4] = ["dependencies", "knowledge_filters", "factory_input", "version"];
+/// Fields whose files are taken: one that comes as a text would be lost without a word.
+const FILES: [&str; 4] = ["files", "images", "audio", "videos"];
 /// Keys of the metadata that belong to the runtime; a client's are dropped.
 const RESERVED_METADATA: [&str; 3] = ["agno_component_version", "agno_dispatch_chain", "agno_dispatch_depth"];
 
@@ -127,6 +130,13 @@ impl Request {
     ) -> Result<Self, ApiError> {
         let fields = &form.fields;
         let message = message(form)?;
+        if let Some(name) = FILES.iter().find(|name| fields.text(name).is_some()) {
+            return Err(fields.fault(
+                name,
+                "value_error",
+                "a file must be uploaded: texts, addresses and paths are not read",
+            ));
+        }
         if let Some(name) = NOT_HERE.iter().find(|name| fields.text(name).is_some()) {
             return Err(fields.fault(name, "not_supported", format!("`{name}` is not in this version: leave it out")));
         }
@@ -191,10 +201,9 @@ pub(super) async fn begin(
     let feed = (wish.stream || !wish.background).then(|| Feed::of_new_run(&services, who));
     let (user_id, inline) = (caller.user_id.clone(), wish.stream && !wish.background);
     let arm = || CancelOnLeave::new(app.clone(), services.clone(), user_id.clone(), session_id.clone(), run_id.clone());
-    // Armed before the command is sent: a client may leave while it is on its way. One who repeats a request and
-    // leaves does not stop what another one watches.
-    let is_keyed = command.key.is_some();
-    let mut guard = (inline && !is_keyed).then(arm);
+    // Armed before the command is sent: a client may leave while it is on its way. One who brings a key can come back
+    // and ask again, so leaving is no wish to stop.
+    let mut guard = (inline && command.key.is_none()).then(arm);
     let (accepted, token) = match services.submit(command).await {
         Ok(accepted) => accepted,
         Err(error) => {
@@ -207,9 +216,6 @@ pub(super) async fn begin(
         drop(feed);
         services.node.live().forget(&run_id);
         return show_first(app, services, caller, &agent, (run_id, accepted), wish).await;
-    }
-    if is_keyed {
-        guard = inline.then(arm);
     }
     let Some(mut feed) = feed else {
         let ticket = Ticket { run_id, session_id, status: "PENDING" };
