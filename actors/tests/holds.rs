@@ -135,8 +135,17 @@ impl Scene {
     }
 
     fn decide(&mut self, call: &str, verdict: Verdict) -> Result<Vec<RunEvent>, Refusal> {
+        self.resolve(call, verdict, true)
+    }
+
+    /// Its session or the node has no room for it now.
+    fn decide_without_a_slot(&mut self, call: &str, verdict: Verdict) -> Result<Vec<RunEvent>, Refusal> {
+        self.resolve(call, verdict, false)
+    }
+
+    fn resolve(&mut self, call: &str, verdict: Verdict, has_slot: bool) -> Result<Vec<RunEvent>, Refusal> {
         let decisions = vec![Decision { tool_call_id: call.into(), verdict }];
-        self.take(RunCommand::Resolve { decisions, by: Some(UserId::trusted("boss")), has_slot: true })
+        self.take(RunCommand::Resolve { decisions, by: Some(UserId::trusted("boss")), has_slot })
     }
 
     fn later(&mut self, seconds: u32) {
@@ -322,6 +331,18 @@ fn an_approved_call_that_a_crash_cut_off_is_in_doubt_and_not_made_again() {
     assert!(matches!(refused, Refusal::DecisionUnfit { .. }), "{refused}");
     scene.decide("pay", Verdict::Rejected { note: Some("seen on the account".into()) }).expect("fits");
     assert!(scene.told("pay").ends_with(": seen on the account"), "{}", scene.told("pay"));
+    scene.comes_out_the_same();
+}
+
+#[test]
+fn an_approved_call_of_a_run_that_waits_for_its_turn_is_made_when_the_turn_comes_also_after_a_crash() {
+    let mut scene = Scene::calling(&["pay"]);
+    scene.decide_without_a_slot("pay", Verdict::yes()).expect("fits");
+    let owed = scene.run.open_steps().map(|(at, step)| (at, step.attempt)).collect();
+    assert!(scene.must(RunCommand::Recover { owed }).is_empty(), "it has no slot yet");
+    let events = scene.must(RunCommand::Begin);
+    assert!(matches!(events[0], RunEvent::Continued(_)), "{events:?}");
+    assert_eq!(requested(&events).len(), 1);
     scene.comes_out_the_same();
 }
 

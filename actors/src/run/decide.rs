@@ -347,6 +347,10 @@ impl Draft<'_> {
     /// After a crash: what was requested and has no outcome is asked again where that is harmless, and is in
     /// doubt where it is not. `Reconcile` steps stay as they are: the shell asks the tool first.
     fn recover(&mut self, owed: &[(u32, u32)]) {
+        // What is approved while the run waits for its turn is asked when the turn comes.
+        if self.run.progress.status != RunStatus::Running {
+            return;
+        }
         let is_owed = |(at, step): &(u32, &Arc<Step>)| owed.contains(&(*at, step.attempt));
         let open: Vec<_> = self.run.open_steps().filter(is_owed).map(|(at, step)| (at, step.clone())).collect();
         for (at, step) in open {

@@ -64,8 +64,8 @@ pub struct RunForm {
 /// Fields that change what a run does and that this version does not know: ignoring them would give a wrong
 /// answer without a word.
 const NOT_HERE: [&str; 4] = ["dependencies", "knowledge_filters", "factory_input", "version"];
-/// Fields whose files are taken: one that comes as a text would be lost without a word.
-const FILES: [&str; 4] = ["files", "images", "audio", "videos"];
+/// The field of uploaded files: one that comes as a text would be lost without a word.
+const FILES: &str = "files";
 /// Keys of the metadata that belong to the runtime; a client's are dropped.
 const RESERVED_METADATA: [&str; 3] = ["agno_component_version", "agno_dispatch_chain", "agno_dispatch_depth"];
 
@@ -130,12 +130,9 @@ impl Request {
     ) -> Result<Self, ApiError> {
         let fields = &form.fields;
         let message = message(form)?;
-        if let Some(name) = FILES.iter().find(|name| fields.text(name).is_some()) {
-            return Err(fields.fault(
-                name,
-                "value_error",
-                "a file must be uploaded: texts, addresses and paths are not read",
-            ));
+        if fields.text(FILES).is_some() {
+            let msg = "a file must be uploaded: texts, addresses and paths are not read";
+            return Err(fields.fault(FILES, "value_error", msg));
         }
         if let Some(name) = NOT_HERE.iter().find(|name| fields.text(name).is_some()) {
             return Err(fields.fault(name, "not_supported", format!("`{name}` is not in this version: leave it out")));
