@@ -48,7 +48,7 @@ impl Asked {
     /// # Errors
     /// 422 with the field.
     pub(super) fn read(fields: &Fields) -> Result<Self, ApiError> {
-        let said = |name: &str| fields.text(name).filter(|text| !text.is_empty());
+        let said = |name: &str| fields.text(name);
         let (fork, regenerate) = (fields.truth("fork", false)?, fields.truth("regenerate", false)?);
         let conflict = |name: &str, why: &str| fields.fault(name, "value_error", format!("`{name}` {why}"));
         let replaces = fields.truth("replace_original", true)?;
@@ -92,7 +92,7 @@ impl Asked {
     /// 409 when the run is not one to go on from, 422 when the form decides about calls too.
     pub(super) fn applies(&self, fields: &Fields, status: RunStatus) -> Result<bool, ApiError> {
         let ended = matches!(status, RunStatus::Completed | RunStatus::Regenerated);
-        let decides = |name: &&str| fields.text(name).is_some_and(|list| !matches!(list, "" | "[]"));
+        let decides = |name: &&str| fields.text(name).is_some_and(|list| list != "[]");
         let decided = ["tools", "requirements"].into_iter().find(decides);
         match (self.is_other(), decided) {
             (false, None) => Ok(ended),
@@ -123,14 +123,14 @@ fn not_ended(status: RunStatus) -> ApiError {
 fn point(fields: &Fields) -> Result<ForkFrom, ApiError> {
     if let Some(step) = fields.number("from_step", 0..=u32::MAX)? {
         return match fields.text("continue_from") {
-            None | Some("" | "end") => Ok(ForkFrom::Step(step)),
+            None | Some("end") => Ok(ForkFrom::Step(step)),
             Some(_) => {
                 Err(fields.fault("from_step", "value_error", "`from_step` and `continue_from` exclude each other"))
             }
         };
     }
     match fields.text("continue_from") {
-        None | Some("" | "end") => Ok(ForkFrom::End),
+        None | Some("end") => Ok(ForkFrom::End),
         Some("last_user") => Ok(ForkFrom::LastUser),
         Some(text) => {
             let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
