@@ -118,7 +118,10 @@ impl Server {
         self.restart_after(|data| {
             for file in ["views.db", "views.db-wal", "views.db-shm"] {
                 // The last connection removes what SQLite keeps beside the file.
-                std::fs::remove_file(data.join(file)).ok();
+                match std::fs::remove_file(data.join(file)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("`{file}`: {error}"),
+                    _ => {}
+                }
             }
             assert!(!data.join("views.db").exists(), "they are gone");
         })
