@@ -28,7 +28,6 @@ mod a28_people;
 mod a29_cancel;
 mod a33_connections;
 mod accepted_losses;
-mod arenas;
 mod bad_input;
 mod fallbacks;
 mod forks;
