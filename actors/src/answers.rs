@@ -100,9 +100,9 @@ fn blank(asker: &Asker) -> Answer {
 pub fn rejected(asker: &Asker, error: &SubmitError) -> Answer {
     let mut answer = Answer { reason: Some(error.to_string().into()), code: Some(code(error).into()), ..blank(asker) };
     match error {
-        SubmitError::Refused(Refusal::SessionExists(session) | Refusal::SessionBusy(session)) => {
-            answer.session_id = Some(session.clone())
-        }
+        SubmitError::Refused(
+            Refusal::SessionExists(session) | Refusal::SessionBusy(session) | Refusal::SessionUsed(session),
+        ) => answer.session_id = Some(session.clone()),
         SubmitError::Refused(
             Refusal::StepNotInDoubt { run, .. }
             | Refusal::DecisionUnfit { run, .. }
@@ -139,6 +139,7 @@ pub fn code(error: &SubmitError) -> &'static str {
         SubmitError::Refused(Refusal::RunNotFound) => "run_not_found",
         SubmitError::Refused(Refusal::SessionExists(_)) => "session_exists",
         SubmitError::Refused(Refusal::SessionBusy(_)) => "session_busy",
+        SubmitError::Refused(Refusal::SessionUsed(_)) => "session_used",
         SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => "step_not_in_doubt",
         SubmitError::Refused(Refusal::DecisionUnfit { .. }) => "decision_unfit",
         SubmitError::Refused(Refusal::DecisionLate { .. }) => "decision_late",
@@ -179,6 +180,7 @@ fn error(answer: &Answer) -> SubmitError {
         Some("agent_not_found") => Some(Refusal::AgentNotFound),
         Some("session_exists") => answer.session_id.clone().map(Refusal::SessionExists),
         Some("session_busy") => answer.session_id.clone().map(Refusal::SessionBusy),
+        Some("session_used") => answer.session_id.clone().map(Refusal::SessionUsed),
         Some("step_not_in_doubt") => answer.run_id.clone().map(|run| not_in_doubt(run, &reason)),
         Some("not_requeued") => Some(Refusal::NotRequeued(reason.clone())),
         Some("not_forked") => Some(Refusal::NotForked(reason.clone())),
@@ -263,6 +265,7 @@ mod tests {
             Refusal::KeyUsed,
             Refusal::SessionExists(SessionId::trusted("s 1")),
             Refusal::SessionBusy(SessionId::trusted("s 2")),
+            Refusal::SessionUsed(SessionId::trusted("s 3")),
             Refusal::StepNotInDoubt { run: RunId::trusted("r"), tool_call_id: "a `b` of run `x`".into() },
             Refusal::NotRequeued("run `r` is COMPLETED".into()),
             Refusal::NotForked("run `r` is RUNNING".into()),

@@ -38,6 +38,9 @@ pub enum Refusal {
         "session `{0}` is busy: another of its runs works or waits, and the agent has `queue.when_busy = \"reject\"`"
     )]
     SessionBusy(SessionId),
+    /// The session is to be deleted as it was seen, and it was used since.
+    #[error("session `{0}` is not deleted: it was used since it was looked at, or has a run that has not ended")]
+    SessionUsed(SessionId),
     /// The run is not waiting for a decision about that tool call.
     #[error("tool call `{tool_call_id}` of run `{run}` waits for no decision")]
     StepNotInDoubt {

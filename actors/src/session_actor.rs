@@ -224,14 +224,9 @@ impl SessionWork {
                 let answer = self.copy(&id, user_id, fields, consumed.as_ref()).await?;
                 self.reply(reply, answer, consumed).await
             }
-            CommandBody::DeleteSession { session_id } => {
-                let body = CommandBody::DeleteSession { session_id };
-                self.delete(Submission {
-                    command: Command { reply_to, ..Command::new(id, user_id, body) },
-                    consumed,
-                    reply,
-                })
-                .await
+            body @ CommandBody::DeleteSession { runs, .. } => {
+                let command = Command { reply_to, ..Command::new(id, user_id, body) };
+                self.delete(Submission { command, consumed, reply }, runs).await
             }
             body => {
                 let answer = self.change(&id, user_id, body, consumed.as_ref()).await?;

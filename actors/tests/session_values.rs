@@ -160,7 +160,7 @@ fn an_update_replaces_the_whole_and_a_deletion_leaves_nothing() {
     assert_eq!(folded.values(), values(r#"{"a":1}"#));
     folded.take(&[update(Some(r#"{"b":2}"#))]);
     assert_eq!(folded.values(), values(r#"{"b":2}"#));
-    folded.take(&[SessionDeleted { session_id: session() }.into()]);
+    folded.take(&[SessionDeleted { session_id: session(), reason: None }.into()]);
     folded.take(&calls("r", set(r#"{"late":1}"#)));
     assert_eq!(folded.values(), SessionValues::new());
 }

@@ -133,6 +133,11 @@ pub enum CommandBody {
     DeleteSession {
         /// Which.
         session_id: SessionId,
+        /// Only if it has had exactly so many runs and none is open: whoever saw it at rest deletes nothing that
+        /// somebody has used since.
+        runs: Option<u64>,
+        /// Why; the event keeps it.
+        reason: Option<Arc<str>>,
     },
 }
 
@@ -253,7 +258,7 @@ impl CommandBody {
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
             | Self::ForkSession { session_id, .. }
-            | Self::DeleteSession { session_id } => Some(session_id),
+            | Self::DeleteSession { session_id, .. } => Some(session_id),
         }
     }
 }

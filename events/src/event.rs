@@ -317,6 +317,9 @@ pub struct SessionUpdated {
 pub struct SessionDeleted {
     /// Which.
     pub session_id: SessionId,
+    /// The rule that had it deleted; nothing when somebody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
 }
 
 impl PartitionClaimed {

@@ -11,6 +11,7 @@ pub(crate) mod metrics;
 mod migrations;
 pub(crate) mod postgres;
 pub(crate) mod read;
+pub(crate) mod retention;
 mod rows;
 mod select;
 pub(crate) mod sqlite;

@@ -126,7 +126,7 @@ pub(crate) async fn take<T>(stream: &mut BoxStream<'static, Result<T, LogError>>
 
 /// A command for the session; the id says which.
 pub(crate) fn command(id: &str) -> Command {
-    let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s") };
+    let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s"), runs: None, reason: None };
     Command::new(CommandId::trusted(id), Some(UserId::trusted("u")), body)
 }
 

@@ -147,7 +147,8 @@ fn entities() -> Vec<Named> {
         ("least", bare.into()),
         ("full", updated.into()),
         ("least", untouched.into()),
-        ("deleted", SessionDeleted { session_id: session() }.into()),
+        ("deleted", SessionDeleted { session_id: session(), reason: None }.into()),
+        ("by-rule", SessionDeleted { session_id: session(), reason: Some("it is 91 days old".into()) }.into()),
     ]
 }
 

@@ -40,6 +40,7 @@ mod queue;
 mod reader;
 mod refused_starts;
 mod requeue;
+mod retention;
 mod session_state;
 mod snapshots;
 mod structured_output;

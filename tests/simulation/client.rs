@@ -250,7 +250,7 @@ impl Client {
     }
 
     async fn delete_something(&self, node: &NodeHandle, number: u64) {
-        let body = CommandBody::DeleteSession { session_id: self.session() };
+        let body = CommandBody::DeleteSession { session_id: self.session(), runs: None, reason: None };
         let id = CommandId::trusted(&format!("delete{}-{number}", self.life));
         match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::SessionNotFound)) => {}

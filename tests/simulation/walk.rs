@@ -17,7 +17,7 @@ use reenact_events::{
     BatchId, ChainHash, Event, LogId, NewEvent, Offset, PartitionId, Recorded, RunEvent, RunId, SessionId, StreamKey,
     Term, Text, Timestamp,
     command::{AgentRef, ForkFrom, StartRun},
-    event::RunStatus,
+    event::{RunStatus, SessionDeleted},
     invariants::Watch,
     moves,
     session_state::SessionValues,
@@ -178,7 +178,8 @@ impl Walk {
         }
         let delete = |walk: &Self| {
             let session = walk.states.session(&walk.session).expect("memory does not fail");
-            session::delete(&session, &walk.session, None)
+            let deleted = SessionDeleted { session_id: walk.session.clone(), reason: None };
+            session::delete(&session, deleted, None, None)
         };
         if let Ok(events) = delete(self) {
             self.record(events)?;

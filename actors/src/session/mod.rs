@@ -237,13 +237,37 @@ pub fn update(
     Ok(vec![SessionUpdated { session_id: session_id.clone(), name, state, metadata, summary }.into()])
 }
 
-/// Deletes a session whose runs have all been stopped.
+/// Whether a session may be deleted, before its runs are stopped: `runs` is how many it must have had, all of which
+/// must have ended.
 ///
 /// # Errors
-/// [`Refusal::SessionNotFound`] when it is not there for `user`.
-pub fn delete(session: &SessionState, session_id: &SessionId, user: Option<&UserId>) -> Result<Vec<Event>, Refusal> {
+/// [`Refusal::SessionNotFound`] when it is not there for `user`, [`Refusal::SessionUsed`] when it was used since.
+pub fn may_delete(
+    session: &SessionState,
+    session_id: &SessionId,
+    runs: Option<u64>,
+    user: Option<&UserId>,
+) -> Result<(), Refusal> {
     if !session.is_visible_to(user) {
         return Err(Refusal::SessionNotFound);
     }
-    Ok(vec![SessionDeleted { session_id: session_id.clone() }.into()])
+    let is_at_rest = session.is_free() && session.paused.is_empty();
+    match runs {
+        Some(runs) if session.runs != runs || !is_at_rest => Err(Refusal::SessionUsed(session_id.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes a session whose runs have all been stopped.
+///
+/// # Errors
+/// As [`may_delete`].
+pub fn delete(
+    session: &SessionState,
+    deleted: SessionDeleted,
+    runs: Option<u64>,
+    user: Option<&UserId>,
+) -> Result<Vec<Event>, Refusal> {
+    may_delete(session, &deleted.session_id, runs, user)?;
+    Ok(vec![deleted.into()])
 }

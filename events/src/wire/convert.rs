@@ -88,8 +88,9 @@ pub(super) fn body(
             CommandBody::ForkSession { session_id, name, metadata, summary }
         }
         _ => {
-            let DeleteSession { session_id } = read(fields)?;
-            CommandBody::DeleteSession { session_id: session(&session_id)? }
+            let DeleteSession { session_id, runs, reason } = read(fields)?;
+            let session_id = session(&session_id)?;
+            CommandBody::DeleteSession { session_id, runs, reason: reason.map(Into::into) }
         }
     })
 }
@@ -140,8 +141,10 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let fields = ForkSession { session_id: session_id.to_string(), name: name.clone(), metadata, summary };
             ("ForkSession", object_of(&fields))
         }
-        CommandBody::DeleteSession { session_id } => {
-            ("DeleteSession", object_of(&DeleteSession { session_id: session_id.to_string() }))
+        CommandBody::DeleteSession { session_id, runs, reason } => {
+            let reason = reason.as_ref().map(ToString::to_string);
+            let fields = DeleteSession { session_id: session_id.to_string(), runs: *runs, reason };
+            ("DeleteSession", object_of(&fields))
         }
     }
 }

@@ -79,7 +79,8 @@ fn every_kind() -> Vec<CommandBody> {
             metadata: state.clone(),
             summary: state,
         },
-        CommandBody::DeleteSession { session_id },
+        CommandBody::DeleteSession { session_id: session_id.clone(), runs: None, reason: None },
+        CommandBody::DeleteSession { session_id, runs: Some(3), reason: Some("it is old".into()) },
     ]
 }
 

@@ -18,7 +18,7 @@ use super::{
     approvals,
     idempotency::KEY_BYTES_MAX,
     paging::{LIMIT_MAX, PAGE_MAX},
-    queue, sessions,
+    queue, retention, sessions,
 };
 
 /// The ids that a request may name.
@@ -147,6 +147,8 @@ fn restrict(object: &mut Object, name: &str, of: &str) {
         "starting_date" | "ending_date" => object.format = Some(SchemaFormat::KnownFormat(KnownFormat::Date)),
         "page" => between(object, 1, PAGE_MAX),
         "limit" => between(object, 1, LIMIT_MAX),
+        "older_than_days" => between(object, 0, retention::DAYS_MAX.into()),
+        "keep_newest" => between(object, 0, retention::NEWEST_MAX),
         "message_index" => between(object, 0, u32::MAX.into()),
         _ => {}
     }

@@ -148,6 +148,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
             SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
+            SubmitError::Refused(Refusal::SessionUsed(_)) => Self::conflict(text).named("session_used"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
             SubmitError::Refused(Refusal::NotRequeued(_)) => {
                 Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")

@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod paging;
 pub mod position;
 pub mod queue;
+pub mod retention;
 pub mod router;
 pub mod runs;
 pub mod scope;

@@ -19,7 +19,7 @@ use super::{
     error::{ApiError, panicked},
     metrics,
     position::POSITION,
-    queue,
+    queue, retention,
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
     sessions,
     state::App,
@@ -76,6 +76,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(sessions::runs::whole))
         .routes(routes!(sessions::runs::previews))
         .routes(routes!(sessions::runs::one))
+        .routes(routes!(retention::apply))
 }
 
 /// The service: routes, errors as JSON, panics caught, trailing slashes stripped, other origins allowed.

@@ -13,6 +13,8 @@ mod opening;
 mod pages;
 #[path = "../both/refold.rs"]
 mod refold;
+#[path = "../both/retention.rs"]
+mod retention;
 #[path = "../both/scope.rs"]
 mod scope;
 
