@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod position;
 pub mod prices;
 pub mod query;
+pub mod schedules;
 mod sql;
 pub mod views;
 

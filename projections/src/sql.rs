@@ -10,6 +10,7 @@ mod gathered;
 pub(crate) mod metrics;
 pub(crate) mod read;
 mod rows;
+pub(crate) mod schedules;
 pub(crate) mod schema;
 mod select;
 mod values;

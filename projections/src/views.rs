@@ -1,5 +1,7 @@
 //! The views of one log in SQLite: a handle that folds, waits and answers.
 
+mod schedules;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use reenact_events::{LogId, Offset, PartitionId, Recorded, RunId, SessionId, event::RunStatus};

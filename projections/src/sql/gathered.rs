@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
 use super::{database::Database, rows};
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     fold::Rows,
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// A row as the batch leaves it so far.
@@ -128,6 +129,26 @@ impl Rows for Gathered<'_> {
     fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
         self.metrics.insert((row.user_id.clone(), row.date.clone()), Kept { row, changed: true });
         Ok(())
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        self.database.schedule(id)
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        self.database.put_schedule(row)
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        self.database.delete_schedule(id)
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        self.database.schedule_run(attempt_id)
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        self.database.put_schedule_run(row)
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

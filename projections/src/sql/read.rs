@@ -9,6 +9,7 @@ use super::{
     database::Database,
     metrics,
     rows::{RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, run_event_row, run_row, session_row},
+    schedules,
     select::{self, Conditions},
     values::{integer, status, unsigned},
 };
@@ -205,6 +206,8 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
             })?,
             approvals: approvals::all(database)?,
             metrics: metrics::all(database)?,
+            schedules: schedules::all(database)?,
+            schedule_runs: schedules::all_runs(database)?,
             components: components(database)?,
         })
     })

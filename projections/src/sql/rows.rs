@@ -1,12 +1,12 @@
 //! Rows of the tables: written by the folds, read by them and by the queries.
 
-use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 use rusqlite::{Row, params};
 
 use super::{
     approvals,
     database::Database,
-    metrics,
+    metrics, schedules,
     values::{id, integer, json, status, unsigned},
 };
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     fold::{Rows, component},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// The columns that [`session_row`] reads.
@@ -192,6 +193,26 @@ impl Rows for Database<'_> {
 
     fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
         metrics::put(*self, &row)
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        schedules::get(*self, id)
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        schedules::put(*self, &row)
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        schedules::delete(*self, id)
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        schedules::get_run(*self, attempt_id)
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        schedules::put_run(*self, &row)
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {

@@ -15,8 +15,12 @@ use crate::{Position, ViewError};
 const APPLICATION_ID: i64 = 0x726e_7677;
 
 /// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("001_views.sql"), include_str!("002_approvals.sql"), include_str!("003_metrics.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("001_views.sql"),
+    include_str!("002_approvals.sql"),
+    include_str!("003_metrics.sql"),
+    include_str!("004_schedules.sql"),
+];
 
 /// Below this, a checkpoint beside a write can lose committed pages.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;

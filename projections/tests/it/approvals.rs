@@ -97,7 +97,10 @@ async fn views_from_before_there_was_a_queue_are_folded_again() {
     drop(views(&history, &folder).await);
     let connection = rusqlite::Connection::open(folder.path().join("views.db")).expect("opens");
     connection
-        .execute_batch("DROP TABLE approvals; DROP TABLE metrics; PRAGMA user_version = 1;")
+        .execute_batch(
+            "DROP TABLE approvals; DROP TABLE metrics; DROP TABLE schedules; DROP TABLE schedule_runs;
+             PRAGMA user_version = 1;",
+        )
         .expect("is as it was");
     drop(connection);
     let views = views(&history, &folder).await;

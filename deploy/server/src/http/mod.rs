@@ -28,6 +28,7 @@ pub mod position;
 pub mod queue;
 pub mod router;
 pub mod runs;
+pub mod schedules;
 pub mod scope;
 pub mod sessions;
 pub mod shapes;
