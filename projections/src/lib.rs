@@ -38,4 +38,5 @@ pub use expand::expand;
 pub use fold::RunView;
 pub use memory::MemoryViews;
 pub use position::{Position, Progress};
+pub use sql::postgres::address::PostgresAddress;
 pub use views::Views;

@@ -79,10 +79,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let opened = log::open(config, app, clock.clone()).await?;
     let log = opened.log;
     let blobs = blobs(config, app, log.log_id()).await?;
-    let views = {
-        let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
-        blocking(move || Views::open(&path, log_id, partitions)).await??
-    };
+    let views = views::open(config, &*log).await?;
     let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
     let tools = Tools {

@@ -1,12 +1,11 @@
 //! Rows and queries of schedules.
 
 use reenact_events::{RunId, ScheduleId, SessionId, UserId};
-use rusqlite::{Row, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
-    database::Database,
+    database::{Database, Transaction},
     select::{self, Conditions},
-    values::{id, integer, json, unsigned},
+    value::{Row, Unreadable, Value, values},
 };
 use crate::{
     ViewError,
@@ -43,21 +42,21 @@ const PUT_RUN: &str = "
         until = excluded.until, triggered_at = excluded.triggered_at, completed_at = excluded.completed_at,
         status = excluded.status, run_id = excluded.run_id, session_id = excluded.session_id, error = excluded.error";
 
-fn row(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
+fn row(row: &Row<'_>) -> Result<ScheduleRow, Unreadable> {
     Ok(ScheduleRow {
-        id: ScheduleId::trusted(row.get_ref(0)?.as_str()?),
-        user_id: id(row, 1, UserId::trusted)?,
+        id: ScheduleId::trusted(&row.text(0)?),
+        user_id: row.id(1, UserId::trusted)?,
         name: row.get(2)?,
         description: row.get(3)?,
         method: row.get(4)?,
         endpoint: row.get(5)?,
-        payload: json(row, 6)?,
+        payload: row.json(6)?,
         cron_expr: row.get(7)?,
         timezone: row.get(8)?,
         timeout_seconds: row.get(9)?,
         max_retries: row.get(10)?,
         retry_delay_seconds: row.get(11)?,
-        enabled: row.get::<_, u32>(12)? != 0,
+        enabled: row.get::<u32>(12)? != 0,
         next_run_at: row.get(13)?,
         target_type: row.get(14)?,
         target_id: row.get(15)?,
@@ -71,79 +70,77 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
     })
 }
 
-fn run_row(row: &Row<'_>) -> rusqlite::Result<ScheduleRunRow> {
+fn run_row(row: &Row<'_>) -> Result<ScheduleRunRow, Unreadable> {
     Ok(ScheduleRunRow {
         id: row.get(0)?,
         attempt_id: row.get(1)?,
-        schedule_id: ScheduleId::trusted(row.get_ref(2)?.as_str()?),
-        user_id: id(row, 3, UserId::trusted)?,
+        schedule_id: ScheduleId::trusted(&row.text(2)?),
+        user_id: row.id(3, UserId::trusted)?,
         attempt: row.get(4)?,
         due_at: row.get(5)?,
         until: row.get(6)?,
         triggered_at: row.get(7)?,
         completed_at: row.get(8)?,
         status: row.get(9)?,
-        run_id: id(row, 10, RunId::trusted)?,
-        session_id: id(row, 11, SessionId::trusted)?,
+        run_id: row.id(10, RunId::trusted)?,
+        session_id: row.id(11, SessionId::trusted)?,
         error: row.get(12)?,
-        input: json(row, 13)?,
+        input: row.json(13)?,
         created_at: row.get(14)?,
     })
 }
 
 pub(super) fn get(database: Database<'_>, schedule: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
-    database.first(&format!("SELECT {COLUMNS} FROM schedules WHERE id = ?1"), params![schedule.as_str()], row)
+    database.first(&format!("SELECT {COLUMNS} FROM schedules WHERE id = ?1"), &values![schedule.as_str()], row)
 }
 
-pub(super) fn put(database: Database<'_>, row: &ScheduleRow) -> Result<(), ViewError> {
-    database.execute(
-        PUT,
-        params![
+pub(super) fn put(database: Database<'_>, rows: &[&ScheduleRow]) -> Result<(), ViewError> {
+    let values = rows.iter().map(|row| {
+        values![
             row.id.as_str(),
             row.user_id.as_ref().map(UserId::as_str),
-            row.name,
-            row.description,
-            row.method,
-            row.endpoint,
+            &row.name,
+            row.description.as_deref(),
+            &row.method,
+            &row.endpoint,
             row.payload.as_ref().map(ToString::to_string),
-            row.cron_expr,
-            row.timezone,
+            &row.cron_expr,
+            &row.timezone,
             row.timeout_seconds,
             row.max_retries,
             row.retry_delay_seconds,
             u32::from(row.enabled),
             row.next_run_at,
-            row.target_type,
-            row.target_id,
-            row.disabled_reason,
+            row.target_type.as_deref(),
+            row.target_id.as_deref(),
+            row.disabled_reason.as_deref(),
             row.created_at,
             row.updated_at,
             row.at,
-            row.overlap,
-            row.catch_up,
+            &row.overlap,
+            &row.catch_up,
             row.jitter_seconds,
-        ],
-    )?;
-    Ok(())
+        ]
+    });
+    database.execute_each(PUT, &values.collect::<Vec<_>>())
 }
 
 pub(super) fn delete(database: Database<'_>, schedule: &ScheduleId) -> Result<(), ViewError> {
-    database.execute("DELETE FROM schedule_runs WHERE schedule_id = ?1", params![schedule.as_str()])?;
-    database.execute("DELETE FROM schedules WHERE id = ?1", params![schedule.as_str()])?;
+    database.execute("DELETE FROM schedule_runs WHERE schedule_id = ?1", &values![schedule.as_str()])?;
+    database.execute("DELETE FROM schedules WHERE id = ?1", &values![schedule.as_str()])?;
     Ok(())
 }
 
 pub(super) fn get_run(database: Database<'_>, attempt: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
     let sql = format!("SELECT {RUN_COLUMNS} FROM schedule_runs WHERE attempt_id = ?1");
-    database.first(&sql, params![attempt], run_row)
+    database.first(&sql, &values![attempt], run_row)
 }
 
-pub(super) fn put_run(database: Database<'_>, row: &ScheduleRunRow) -> Result<(), ViewError> {
-    database.execute(
-        PUT_RUN,
-        params![
-            row.id,
-            row.attempt_id,
+pub(super) fn put_runs(database: Database<'_>, rows: &[&ScheduleRunRow]) -> Result<(), ViewError> {
+    let values = rows.iter().map(|row| {
+        values![
+            &row.id,
+            &row.attempt_id,
             row.schedule_id.as_str(),
             row.user_id.as_ref().map(UserId::as_str),
             row.attempt,
@@ -151,23 +148,23 @@ pub(super) fn put_run(database: Database<'_>, row: &ScheduleRunRow) -> Result<()
             row.until,
             row.triggered_at,
             row.completed_at,
-            row.status,
+            &row.status,
             row.run_id.as_ref().map(RunId::as_str),
             row.session_id.as_ref().map(SessionId::as_str),
-            row.error,
+            row.error.as_deref(),
             row.input.as_ref().map(ToString::to_string),
             row.created_at,
-        ],
-    )?;
-    Ok(())
+        ]
+    });
+    database.execute_each(PUT_RUN, &values.collect::<Vec<_>>())
 }
 
 pub(super) fn all(database: Database<'_>) -> Result<Vec<ScheduleRow>, ViewError> {
-    database.query(&format!("SELECT {COLUMNS} FROM schedules ORDER BY id"), [], row)
+    database.query(&format!("SELECT {COLUMNS} FROM schedules ORDER BY id"), &[], row)
 }
 
 pub(super) fn all_runs(database: Database<'_>) -> Result<Vec<ScheduleRunRow>, ViewError> {
-    database.query(&format!("SELECT {RUN_COLUMNS} FROM schedule_runs ORDER BY attempt_id"), [], run_row)
+    database.query(&format!("SELECT {RUN_COLUMNS} FROM schedule_runs ORDER BY attempt_id"), &[], run_row)
 }
 
 /// A table whose rows are shown newest first.
@@ -182,18 +179,18 @@ impl List {
         database: Database<'_>,
         conditions: Conditions,
         paging: Paging,
-        map: fn(&Row<'_>) -> rusqlite::Result<T>,
+        map: fn(&Row<'_>) -> Result<T, Unreadable>,
     ) -> Result<Page<T>, ViewError> {
         let Self { table, columns } = self;
         let (limit, offset) = select::limit_and_offset(paging);
-        database.transaction(TransactionBehavior::Deferred, || {
+        database.transaction(Transaction::Read, || {
             let count = format!("SELECT count(*) FROM {table}{}", conditions.sql());
-            let total = database.first(&count, params_from_iter(&conditions.values), |row| unsigned(row, 0))?;
+            let total = database.first(&count, &conditions.values, |row| row.get(0))?;
             let order = "ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?";
             let sql = format!("SELECT {columns} FROM {table}{} {order}", conditions.sql());
             let mut values = conditions.values;
-            values.extend([Value::Integer(integer(limit)), Value::Integer(integer(offset))]);
-            let items = database.query(&sql, params_from_iter(values), map)?;
+            values.extend([Value::from(limit), Value::from(offset)]);
+            let items = database.query(&sql, &values, map)?;
             Ok(Page { items, total: total.unwrap_or_default() })
         })
     }
@@ -221,7 +218,7 @@ pub(crate) fn one(
     let mut conditions = Conditions::of_owner(scope);
     conditions.and("id = ?", schedule.as_str());
     let sql = format!("SELECT {COLUMNS} FROM schedules{}", conditions.sql());
-    database.first(&sql, params_from_iter(conditions.values), row)
+    database.first(&sql, &conditions.values, row)
 }
 
 /// A page of what became of a schedule's due times.
@@ -247,5 +244,5 @@ pub(crate) fn one_run(
     conditions.and("schedule_id = ?", schedule.as_str());
     conditions.and("attempt_id = ?", attempt);
     let sql = format!("SELECT {RUN_COLUMNS} FROM schedule_runs{}", conditions.sql());
-    database.first(&sql, params_from_iter(conditions.values), run_row)
+    database.first(&sql, &conditions.values, run_row)
 }

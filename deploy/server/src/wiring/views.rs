@@ -1,16 +1,35 @@
-//! Keeps the views following the log, and tells when they cannot.
+//! Opens the views, keeps them following the log, and tells when they cannot.
 
 use std::{sync::Arc, time::Duration};
 
+use anyhow::Context;
 use reenact_events::{EventLog, LogError, PartitionId};
 use reenact_projections::{ViewError, Views};
 use tokio::task::JoinSet;
 
-use super::beginnings;
-use crate::http::state::App;
+use super::{beginnings, blocking};
+use crate::{
+    config::{Config, ViewsPlace},
+    http::state::App,
+};
 
 /// Pauses before the views are followed again after a failure: doubling from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Opens the views where the configuration has them.
+pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<Views> {
+    let (log_id, partitions) = (log.log_id(), log.partitions());
+    match &config.views {
+        ViewsPlace::Sqlite => {
+            let path = config.data.join("views.db");
+            Ok(blocking(move || Views::open(&path, log_id, partitions)).await??)
+        }
+        ViewsPlace::Postgres(address) => {
+            let views = Views::connect(address, log_id, partitions).await;
+            views.context("the views cannot be opened in what `--database` and `--database-schema` name")
+        }
+    }
+}
 
 /// Follows every partition, for as long as the result is kept.
 pub(super) fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<ViewError> {

@@ -6,7 +6,7 @@ CREATE TABLE schedules (
     description         TEXT,
     method              TEXT    NOT NULL,
     endpoint            TEXT    NOT NULL,
-    payload             TEXT,
+    payload             TEXT /* json */,
     cron_expr           TEXT    NOT NULL,
     timezone            TEXT    NOT NULL,
     timeout_seconds     INTEGER NOT NULL,
@@ -29,8 +29,8 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_by_created ON schedules (created_at, id);
 CREATE INDEX schedules_of_user    ON schedules (user_id, created_at, id);
 CREATE INDEX schedules_by_enabled ON schedules (enabled, next_run_at);
-CREATE UNIQUE INDEX schedules_of_user_by_name ON schedules (user_id, name) WHERE user_id IS NOT NULL;
-CREATE UNIQUE INDEX schedules_of_nobody_by_name ON schedules (name) WHERE user_id IS NULL;
+-- Unique as far as the log is concerned: it is decided there. Rows of one batch are not written in its order.
+CREATE INDEX schedules_by_name ON schedules (user_id, name);
 
 CREATE TABLE schedule_runs (
     id           TEXT    NOT NULL PRIMARY KEY,
@@ -43,9 +43,9 @@ CREATE TABLE schedule_runs (
     run_id       TEXT,
     session_id   TEXT,
     error        TEXT,
-    input        TEXT,
-    output       TEXT,
-    requirements TEXT,
+    input        TEXT /* json */,
+    output       TEXT /* json */,
+    requirements TEXT /* json */,
     user_id      TEXT,
     created_at   INTEGER NOT NULL,
     attempt_id   TEXT    NOT NULL UNIQUE,
