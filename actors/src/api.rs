@@ -2,13 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use reenact_events::{Offset, PartitionId, RunId, SessionId, command::Decision, event::RunStatus};
+use reenact_events::{Offset, PartitionId, RunId, ScheduleId, SessionId, command::Decision, event::RunStatus};
+
+use crate::schedule::Unfit;
 
 /// A command was taken and is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The session it is about.
-    pub session_id: SessionId,
+    /// The session it is about, if it is about one.
+    pub session_id: Option<SessionId>,
+    /// The schedule it is about, if it is about one.
+    pub schedule_id: Option<ScheduleId>,
     /// The run it started or changed.
     pub run_id: Option<RunId>,
     /// Reads that include this place see the command's effect.
@@ -83,6 +87,15 @@ pub enum Refusal {
     /// The JSON Schema for the answer cannot be used.
     #[error("`output_schema` cannot be used: {0}")]
     OutputSchema(Arc<str>),
+    /// No such schedule, or it is another user's.
+    #[error("Schedule not found")]
+    ScheduleNotFound,
+    /// A field of a schedule cannot be used.
+    #[error(transparent)]
+    ScheduleUnfit(#[from] Unfit),
+    /// The schedule, or another one, is in the way.
+    #[error("{0}")]
+    ScheduleConflict(Arc<str>),
     /// The idempotency key stands for another request.
     #[error("this `Idempotency-Key` was used for another request")]
     KeyUsed,

@@ -37,6 +37,7 @@ fn a_run_whose_session_was_deleted_is_gone_and_remembered() {
     apply(&states, 0, &created.into());
     let queued = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run_id.clone(),
         session_id: session_id.clone(),
         user_id: None,

@@ -42,6 +42,7 @@ impl Stream {
     fn begin(&mut self, index: u64, input: &str) {
         let queued = RunQueued {
             fork: None,
+            scheduled_by: None,
             run_id: run(index),
             session_id: session(),
             user_id: None,

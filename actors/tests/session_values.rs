@@ -77,6 +77,7 @@ fn created(state: Option<&str>) -> Event {
 fn queued(run: &str, run_index: u64, session_state: Option<StateChanges>) -> Event {
     RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: RunId::trusted(run),
         session_id: session(),
         user_id: None,

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use crate::{
     AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
-    agent::AgentSpec, hold::Verdict,
+    agent::AgentSpec,
+    hold::Verdict,
+    schedule::{ScheduleCommand, ScheduledBy},
 };
 
 /// A request to change something.
@@ -45,9 +47,10 @@ impl Command {
     /// The stream that decides this command next; `None` when only the run is named.
     #[must_use]
     pub fn stream(&self) -> Option<StreamKey> {
-        match &self.key {
-            Some(used) => Some(StreamKey::idempotency(used.key)),
-            None => self.body.session_id().map(StreamKey::session),
+        match (&self.key, &self.body) {
+            (Some(used), _) => Some(StreamKey::idempotency(used.key)),
+            (None, CommandBody::Schedule(_)) => Some(StreamKey::schedules(self.user_id.as_ref())),
+            (None, _) => self.body.session_id().map(StreamKey::session),
         }
     }
 }
@@ -139,6 +142,8 @@ pub enum CommandBody {
         /// Why; the event keeps it.
         reason: Option<Arc<str>>,
     },
+    /// Something about a schedule of whoever asks.
+    Schedule(ScheduleCommand),
 }
 
 /// What somebody decides about a tool call.
@@ -191,6 +196,8 @@ pub struct StartRun {
     pub background: bool,
     /// The JSON Schema that the answer must fit, in place of the agent's.
     pub output_schema: Option<RawJson>,
+    /// The schedule that asks, if one does.
+    pub scheduled_by: Option<Box<ScheduledBy>>,
 }
 
 /// See [`CommandBody::ForkRun`].
@@ -259,6 +266,7 @@ impl CommandBody {
             | Self::UpdateSession { session_id, .. }
             | Self::ForkSession { session_id, .. }
             | Self::DeleteSession { session_id, .. } => Some(session_id),
+            Self::Schedule(_) => None,
         }
     }
 }

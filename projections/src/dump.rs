@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::metrics::MetricsRow;
 use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
+use crate::schedules::{ScheduleRow, ScheduleRunRow};
 
 /// Every row of the views, each table in the order of its key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -22,6 +23,10 @@ pub struct Dump {
     pub approvals: Vec<ApprovalRow>,
     /// By day, then user.
     pub metrics: Vec<MetricsRow>,
+    /// By id.
+    pub schedules: Vec<ScheduleRow>,
+    /// By the attempt that they are about.
+    pub schedule_runs: Vec<ScheduleRunRow>,
     /// By agent id, then version; the specification as JSON text.
     pub components: Vec<(AgentId, String, String)>,
 }
@@ -53,6 +58,8 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.run_events)?;
     table(&mut hasher, &dump.approvals)?;
     table(&mut hasher, &dump.metrics)?;
+    table(&mut hasher, &dump.schedules)?;
+    table(&mut hasher, &dump.schedule_runs)?;
     table(&mut hasher, &dump.components)?;
     Ok(Digest(*hasher.finalize().as_bytes()))
 }

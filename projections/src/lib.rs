@@ -29,6 +29,7 @@ pub mod position;
 pub mod prices;
 pub mod query;
 pub mod retention;
+pub mod schedules;
 mod sql;
 pub mod views;
 

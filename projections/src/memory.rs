@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, PartitionId, Recorded, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
 use crate::{
     Dump, Position, ViewError,
     fold::{self, MetricsChange, Rows, RunView, approvals::PENDING, component},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// The views of a log in memory.
@@ -26,6 +27,8 @@ struct Tables {
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
     approvals: BTreeMap<String, ApprovalRow>,
     metrics: BTreeMap<(String, Option<UserId>), MetricsRow>,
+    schedules: BTreeMap<ScheduleId, ScheduleRow>,
+    schedule_runs: BTreeMap<String, ScheduleRunRow>,
     components: BTreeMap<(AgentId, String), String>,
 }
 
@@ -100,6 +103,8 @@ impl MemoryViews {
                 .collect(),
             approvals: tables.approvals.values().cloned().collect(),
             metrics: tables.metrics.values().cloned().collect(),
+            schedules: tables.schedules.values().cloned().collect(),
+            schedule_runs: tables.schedule_runs.values().cloned().collect(),
             components: components
                 .map(|((agent, version), spec)| (agent.clone(), version.clone(), spec.clone()))
                 .collect(),
@@ -173,6 +178,30 @@ impl Rows for Tables {
         let mut row = self.metrics.remove(&key);
         change.make(&mut row, user, date);
         self.metrics.extend(row.map(|row| (key, row)));
+        Ok(())
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        Ok(self.schedules.get(id).cloned())
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        self.schedules.insert(row.id.clone(), row);
+        Ok(())
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        self.schedules.remove(id);
+        self.schedule_runs.retain(|_, row| row.schedule_id != *id);
+        Ok(())
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        Ok(self.schedule_runs.get(attempt_id).cloned())
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        self.schedule_runs.insert(row.attempt_id.clone(), row);
         Ok(())
     }
 

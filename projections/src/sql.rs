@@ -13,6 +13,7 @@ pub(crate) mod postgres;
 pub(crate) mod read;
 pub(crate) mod retention;
 mod rows;
+pub(crate) mod schedules;
 mod select;
 pub(crate) mod sqlite;
 pub(crate) mod store;

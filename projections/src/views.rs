@@ -2,6 +2,8 @@
 
 mod reads;
 
+mod schedules;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use reenact_events::{LogId, Offset, PartitionId, Recorded};

@@ -46,6 +46,7 @@ impl Writer {
         let session_id = SessionId::trusted(&format!("{}{session}", self.prefix));
         let queued = RunQueued {
             fork: None,
+            scheduled_by: None,
             run_id: RunId::trusted(run),
             session_id: session_id.clone(),
             user_id: Some(UserId::trusted("Zoë 🙂")),

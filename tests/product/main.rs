@@ -16,6 +16,7 @@ mod a10_parallel_branches;
 mod a12_growth;
 mod a14_users_apart;
 mod a16_usage;
+mod a19_schedules;
 mod a20_text;
 mod a21_large_payload;
 mod a22_media;

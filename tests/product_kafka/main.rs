@@ -16,6 +16,8 @@ mod a10_parallel_branches;
 mod a14_users_apart;
 #[path = "../product/a16_usage.rs"]
 mod a16_usage;
+#[path = "../product/a19_schedules.rs"]
+mod a19_schedules;
 #[path = "../product/a23_orphan_calls.rs"]
 mod a23_orphan_calls;
 #[path = "../product/a24_bad_arguments.rs"]

@@ -89,6 +89,7 @@ impl Client {
             stream: false,
             background: true,
             output_schema: self.dice.hits(200).then(|| RawJson::parse("{}").expect("is JSON")),
+            scheduled_by: None,
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
         Command::new(id, user, CommandBody::StartRun(Box::new(start)))

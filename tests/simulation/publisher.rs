@@ -27,6 +27,7 @@ fn start(session_id: SessionId, agent: &str, input: String) -> CommandBody {
         stream: false,
         background: true,
         output_schema: None,
+        scheduled_by: None,
     }))
 }
 

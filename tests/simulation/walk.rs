@@ -126,6 +126,7 @@ impl Walk {
             stream: false,
             background: true,
             output_schema: None,
+            scheduled_by: None,
         };
         let session = self.states.session(&self.session).expect("memory does not fail");
         let version = agent.version();

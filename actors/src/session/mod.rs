@@ -64,7 +64,11 @@ pub fn evolve(session: &mut SessionState, event: &Event) {
         }
         Event::Session(SessionEvent::Deleted(_)) => session.exists = false,
         Event::Run(run) => evolve_run(session, run),
-        Event::Session(SessionEvent::Updated(_)) | Event::Component(_) | Event::Partition(_) | Event::Key(_) => {}
+        Event::Session(SessionEvent::Updated(_))
+        | Event::Component(_)
+        | Event::Partition(_)
+        | Event::Key(_)
+        | Event::Schedule(_) => {}
     }
 }
 
@@ -170,6 +174,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         output_schema: start.output_schema.clone(),
         session_state: state_changes(session, &start.session_state, &new.defaults),
         fork: None,
+        scheduled_by: start.scheduled_by.clone(),
     };
     let state = run::evolve::created(&queued, context.now);
     events.push(queued.into());

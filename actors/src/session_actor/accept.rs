@@ -121,10 +121,10 @@ impl SessionWork {
             }
         };
         let run = (run_id.clone(), if begins { RunStatus::Running } else { RunStatus::Pending });
-        let told = || Told { duplicate: false, session_id: self.id().clone(), run: Some(run.clone()) };
+        let told = || Told::of_session(self.id(), Some(run.clone()), false);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         let (key, cause) = (StreamKey::session(self.id()), Some(cause.clone()));
-        let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, settles, reply };
+        let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, sends: Vec::new(), settles, reply };
         match partition.propose(proposal).await {
             Ok(receipt) => {
                 if begins {
@@ -187,13 +187,14 @@ impl SessionWork {
             | CommandBody::ContinueRun { .. }
             | CommandBody::RequeueRun { .. }
             | CommandBody::ForkRun(_)
-            | CommandBody::ForkSession { .. } => Ok(Vec::new()),
+            | CommandBody::ForkSession { .. }
+            | CommandBody::Schedule(_) => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
-        let told = || Told { duplicate: false, session_id: self.id().clone(), run: None };
+        let told = || Told::of_session(self.id(), None, false);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(Some(cause.clone()), user, settles, events).await {
             Ok(receipt) => Ok(Ok(self.accepted(receipt, None))),

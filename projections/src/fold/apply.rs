@@ -12,7 +12,7 @@ use reenact_events::{
 };
 use serde_json::{Value, json};
 
-use super::{Rows, approvals, metrics, run::RunView, usage::ModelUsage};
+use super::{Rows, approvals, metrics, run::RunView, schedules, usage::ModelUsage};
 use crate::{
     ViewError,
     query::{RunEventRow, RunRow, SessionRow},
@@ -45,6 +45,7 @@ pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<
     let at = recorded.event.at;
     match event {
         Event::Partition(_) | Event::Key(_) => Ok(()),
+        Event::Schedule(event) => schedules::apply(rows, at, event),
         Event::Component(ComponentEvent::Registered(registered)) => {
             rows.put_component(&registered.version, &registered.spec)
         }

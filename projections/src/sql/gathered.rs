@@ -6,14 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reenact_events::{AgentId, Event, RunEvent, RunId, SessionId, UserId, agent::AgentSpec, event::SessionEvent};
+use reenact_events::{
+    AgentId, Event, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec, event::SessionEvent,
+};
 
-use super::{approvals, database::Database, metrics, rows};
+use super::{approvals, database::Database, metrics, rows, schedules};
 use crate::{
     ViewError,
     fold::{MetricsChange, Rows, approvals::PENDING},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// Of so many runs the events are read at once: a run may have many.
@@ -41,6 +44,8 @@ pub(super) struct Gathered<'a> {
     /// The runs of which all that waits is in `approvals`.
     approvals_read: BTreeSet<RunId>,
     metrics: BTreeMap<(Option<UserId>, String), Vec<MetricsChange>>,
+    schedules: BTreeMap<ScheduleId, Kept<ScheduleRow>>,
+    schedule_runs: BTreeMap<String, Kept<ScheduleRunRow>>,
     components: BTreeMap<(AgentId, String), AgentSpec>,
     components_new: BTreeMap<(AgentId, String), AgentSpec>,
 }
@@ -65,6 +70,8 @@ impl<'a> Gathered<'a> {
             approvals: BTreeMap::new(),
             approvals_read: BTreeSet::new(),
             metrics: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            schedule_runs: BTreeMap::new(),
             components: BTreeMap::new(),
             components_new: BTreeMap::new(),
         };
@@ -136,6 +143,7 @@ impl<'a> Gathered<'a> {
         let approvals = std::mem::take(&mut self.approvals);
         self.approvals_read.clear();
         approvals::put(self.database, &changed_in(&approvals))?;
+        self.write_schedules()?;
         rows::put_components(self.database, &std::mem::take(&mut self.components_new))?;
         self.write_metrics()
     }
@@ -147,6 +155,13 @@ impl<'a> Gathered<'a> {
         let (touched, whole): (Vec<_>, Vec<_>) = changed(sessions.values()).partition(is_touched);
         rows::touch_sessions(self.database, &touched)?;
         rows::put_sessions(self.database, &whole)
+    }
+
+    fn write_schedules(&mut self) -> Result<(), ViewError> {
+        let schedules = std::mem::take(&mut self.schedules);
+        schedules::put(self.database, &changed(schedules.values()).collect::<Vec<_>>())?;
+        let runs = std::mem::take(&mut self.schedule_runs);
+        schedules::put_runs(self.database, &changed(runs.values()).collect::<Vec<_>>())
     }
 
     fn write_metrics(&mut self) -> Result<(), ViewError> {
@@ -265,6 +280,38 @@ impl Rows for Gathered<'_> {
 
     fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError> {
         self.metrics.entry((user.cloned(), date.to_owned())).or_default().push(change);
+        Ok(())
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        if !self.schedules.contains_key(id) {
+            let row = schedules::get(self.database, id)?;
+            self.schedules.insert(id.clone(), Kept { row, changed: false });
+        }
+        Ok(self.schedules.get(id).and_then(|kept| kept.row.clone()))
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        self.schedules.insert(row.id.clone(), Kept { row: Some(row), changed: true });
+        Ok(())
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        // Which attempts it has is for the database to say.
+        self.write()?;
+        schedules::delete(self.database, id)
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        if !self.schedule_runs.contains_key(attempt_id) {
+            let row = schedules::get_run(self.database, attempt_id)?;
+            self.schedule_runs.insert(attempt_id.to_owned(), Kept { row, changed: false });
+        }
+        Ok(self.schedule_runs.get(attempt_id).and_then(|kept| kept.row.clone()))
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        self.schedule_runs.insert(row.attempt_id.clone(), Kept { row: Some(row), changed: true });
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::{
     rows::{
         self, RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, named_event_row, run_event_row, run_row, session_row,
     },
+    schedules,
     select::{self, Conditions},
     value::{Row, Unreadable, Value, integer},
 };
@@ -206,6 +207,8 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
             run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), &[], named_event_row)?,
             approvals: approvals::all(database)?,
             metrics: metrics::all(database)?,
+            schedules: schedules::all(database)?,
+            schedule_runs: schedules::all_runs(database)?,
             components: components(database)?,
         })
     })

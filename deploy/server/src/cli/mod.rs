@@ -19,6 +19,7 @@ mod output;
 mod replay;
 mod run;
 mod runs;
+mod schedules;
 mod schema;
 mod serve;
 mod sessions;
@@ -56,6 +57,9 @@ enum Command {
     /// List sessions, show one, delete one.
     #[command(subcommand)]
     Sessions(sessions::Sessions),
+    /// List and make schedules, fire one, see what became of its due times.
+    #[command(subcommand)]
+    Schedules(schedules::Schedules),
     /// Read the log of a stopped or running deployment.
     #[command(subcommand)]
     Events(events::Events),
@@ -104,6 +108,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Approvals(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
+        Command::Schedules(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
         Command::Replay(command) => command.execute(json).await,
         Command::Log(command) => command.execute(json).await,

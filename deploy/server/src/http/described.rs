@@ -4,7 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use reenact_events::{event::RunStatus, ids::ID_BYTES_MAX};
+use reenact_events::{
+    event::RunStatus,
+    ids::ID_BYTES_MAX,
+    schedule::{CatchUp, Overlap},
+};
 use reenact_projections::fold::approvals::STATUSES;
 use serde_json::Value;
 use utoipa::openapi::{
@@ -22,12 +26,13 @@ use super::{
 };
 
 /// The ids that a request may name.
-const IDS: [&str; 9] = [
+const IDS: [&str; 10] = [
     "agent_id",
     "approval_id",
     "component_id",
     "job_id",
     "run_id",
+    "schedule_id",
     "session_id",
     "user_id",
     "resolved_by",
@@ -176,6 +181,9 @@ fn words(name: &str, of: &str) -> Option<Vec<&'static str>> {
         ("status", "list_queue_jobs") => first(&queue::WORDS),
         ("status", "ApprovalResolve") => vec!["approved", "rejected"],
         ("status", _) => RunStatus::ALL.iter().map(|status| status.as_str()).collect(),
+        ("overlap", _) => first(&Overlap::WORDS),
+        ("catch_up", _) => first(&CatchUp::WORDS),
+        ("method", "ScheduleCreate" | "ScheduleUpdate") => vec!["POST"],
         ("pause_type", _) => first(&approvals::PAUSE_TYPES),
         ("source_type", _) => first(&approvals::SOURCE_TYPES),
         ("approval_type", _) => first(&approvals::APPROVAL_TYPES),

@@ -6,7 +6,10 @@ use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
-use reenact_actors::api::{Refusal, SubmitError};
+use reenact_actors::{
+    api::{Refusal, SubmitError},
+    schedule::Unfit,
+};
 use reenact_events::BlobError;
 use reenact_projections::ViewError;
 use serde::Serialize;
@@ -157,6 +160,11 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::NotForked(_)) => Self::conflict(text).named("not_forked"),
             SubmitError::Refused(Refusal::ForkPoint(_)) => {
                 Self::malformed(Fault::new("body", "continue_from", "fork_point", text))
+            }
+            SubmitError::Refused(Refusal::ScheduleNotFound) => Self::not_found(text).named("schedule_not_found"),
+            SubmitError::Refused(Refusal::ScheduleConflict(_)) => Self::conflict(text).named("schedule_conflict"),
+            SubmitError::Refused(Refusal::ScheduleUnfit(Unfit { field, .. })) => {
+                Self::malformed(Fault::new("body", &field, "value_error", text))
             }
             SubmitError::Refused(Refusal::OutputSchema(_)) => {
                 Self::malformed(Fault::new("body", "output_schema", "json_schema", text))

@@ -29,6 +29,7 @@ pub mod queue;
 pub mod retention;
 pub mod router;
 pub mod runs;
+pub mod schedules;
 pub mod scope;
 pub mod sessions;
 pub mod shapes;
