@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::metrics::MetricsRow;
-use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
+use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow};
 
 /// Every row of the views, each table in the order of its key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -18,6 +18,8 @@ pub struct Dump {
     pub runs: Vec<RunRow>,
     /// By run id, then sequence.
     pub run_events: Vec<(RunId, RunEventRow)>,
+    /// By run id, then step.
+    pub run_steps: Vec<StepRow>,
     /// By id.
     pub approvals: Vec<ApprovalRow>,
     /// By day, then user.
@@ -51,6 +53,7 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.sessions)?;
     table(&mut hasher, &dump.runs)?;
     table(&mut hasher, &dump.run_events)?;
+    table(&mut hasher, &dump.run_steps)?;
     table(&mut hasher, &dump.approvals)?;
     table(&mut hasher, &dump.metrics)?;
     table(&mut hasher, &dump.components)?;

@@ -14,6 +14,7 @@ pub(crate) mod read;
 mod rows;
 mod select;
 pub(crate) mod sqlite;
+mod steps;
 pub(crate) mod store;
 mod value;
 pub(crate) mod write;

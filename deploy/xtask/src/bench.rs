@@ -29,11 +29,10 @@ impl Bench {
     }
 }
 
-/// Tells a bench where AgentOS and PostgreSQL are; the program is built with the features that the bench brings.
+/// Tells a bench where AgentOS is; the program is built with the features that the bench brings.
 fn beside_agent_os(place: &Place, task: Task) -> anyhow::Result<Task> {
     packages::set_up(place, packages::FOR_BENCH)?;
     python::FOR_BENCH.set_up(place)?;
     place.cargo(&["build", "--release", "--workspace", "--bins", "--bench", "serve"]).run()?;
-    let postgres = place.program("pg_config").args(&["--bindir"]).output()?;
-    Ok(task.env("REENACT_AGNO_PYTHON", python::FOR_BENCH.interpreter(place)).env("REENACT_POSTGRES", postgres))
+    Ok(task.env("REENACT_AGNO_PYTHON", python::FOR_BENCH.interpreter(place)))
 }
