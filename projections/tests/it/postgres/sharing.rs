@@ -139,6 +139,33 @@ async fn schemas_that_are_renamed_into_each_others_place_are_read_and_folded_at_
     assert!(matches!(error, ViewError::Overtaken { .. }), "{error}");
 }
 
+/// A rebuild ends with a swap at a moment when nothing may happen any more in the log.
+#[tokio::test]
+async fn whoever_follows_goes_on_in_the_tables_that_were_put_in_place() {
+    let (live, next) = (Ground::new(), Ground::new());
+    let log = memory_log();
+    let lease = claim(&log).await;
+    let views = live.views(1).await;
+    let following = follow(&views, &log);
+    let last = commit(&log, &lease, &events(&generator::history(20, 1, 150))).await;
+    views.wait_for(P, last, PATIENCE).await.expect("folds");
+    let rebuilt = next.views(1).await;
+    let half = log.recorded(P).len() / 2;
+    rebuilt.apply(Position::start(P), log.recorded(P)[..half].to_vec()).await.expect("folds");
+    live.sql(&format!(
+        "begin; alter schema \"{0}\" rename to \"{0}-old\"; alter schema \"{1}\" rename to \"{0}\"; commit",
+        live.0, next.0
+    ));
+    let caught_up = async {
+        while views.stored_position(P).await.expect("reads").next_offset <= last {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, caught_up).await.expect("goes on");
+    assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump());
+    following.abort();
+}
+
 #[tokio::test]
 async fn rows_that_others_share_are_not_discarded_because_one_cannot_read_them() {
     let ground = Ground::new();
