@@ -7,7 +7,7 @@ use crate::{packages, place::Place, python, task::Task};
 /// Runs the benches, or one of them.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Which one: `log`, `runs`, `serve` or `kafka`.
+    /// Which one: `log`, `runs`, `serve`, `kafka` or `views`.
     name: Option<String>,
     /// Which parts of it, as `cargo xtask bench runs -- claims`; all without any.
     #[arg(last = true)]
