@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::metrics::MetricsRow;
-use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
+use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow};
 use crate::schedules::{ScheduleRow, ScheduleRunRow};
 
 /// Every row of the views, each table in the order of its key.
@@ -19,6 +19,8 @@ pub struct Dump {
     pub runs: Vec<RunRow>,
     /// By run id, then sequence.
     pub run_events: Vec<(RunId, RunEventRow)>,
+    /// By run id, then step.
+    pub run_steps: Vec<StepRow>,
     /// By id.
     pub approvals: Vec<ApprovalRow>,
     /// By day, then user.
@@ -56,6 +58,7 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.sessions)?;
     table(&mut hasher, &dump.runs)?;
     table(&mut hasher, &dump.run_events)?;
+    table(&mut hasher, &dump.run_steps)?;
     table(&mut hasher, &dump.approvals)?;
     table(&mut hasher, &dump.metrics)?;
     table(&mut hasher, &dump.schedules)?;

@@ -15,6 +15,7 @@ pub mod output;
 pub mod run;
 mod schedules;
 pub mod session;
+pub mod steps;
 pub mod tools;
 pub mod usage;
 
@@ -26,7 +27,7 @@ pub use run::RunView;
 
 use crate::{
     ViewError,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
     schedules::{ScheduleRow, ScheduleRunRow},
 };
 
@@ -44,7 +45,7 @@ pub trait Rows {
     /// When the place cannot be written.
     fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError>;
 
-    /// Removes a session's row, its runs, their events and what waits, or waited, for somebody in them.
+    /// Removes a session's row, its runs, their events and steps, and what waits, or waited, for somebody in them.
     ///
     /// # Errors
     /// When the place cannot be written.
@@ -73,6 +74,18 @@ pub trait Rows {
     /// # Errors
     /// When the place cannot be written.
     fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError>;
+
+    /// A step of a run.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn step(&mut self, run: &RunId, step: u32) -> Result<Option<StepRow>, ViewError>;
+
+    /// Writes the row of a step over the one that was there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_step(&mut self, row: StepRow) -> Result<(), ViewError>;
 
     /// Writes the row of a wait for somebody over the one that was there.
     ///

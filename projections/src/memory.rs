@@ -9,7 +9,7 @@ use crate::{
     Dump, Position, ViewError,
     fold::{self, MetricsChange, Rows, RunView, approvals::PENDING, component},
     metrics::MetricsRow,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
     schedules::{ScheduleRow, ScheduleRunRow},
 };
 
@@ -25,6 +25,7 @@ struct Tables {
     sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, RunRow>,
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
+    run_steps: BTreeMap<(RunId, u32), StepRow>,
     approvals: BTreeMap<String, ApprovalRow>,
     metrics: BTreeMap<(String, Option<UserId>), MetricsRow>,
     schedules: BTreeMap<ScheduleId, ScheduleRow>,
@@ -101,6 +102,7 @@ impl MemoryViews {
             run_events: events
                 .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
                 .collect(),
+            run_steps: tables.run_steps.values().cloned().collect(),
             approvals: tables.approvals.values().cloned().collect(),
             metrics: tables.metrics.values().cloned().collect(),
             schedules: tables.schedules.values().cloned().collect(),
@@ -139,6 +141,7 @@ impl Rows for Tables {
         for (run, _) in runs {
             self.run_events.remove(&run);
         }
+        self.run_steps.retain(|_, row| row.session_id != *session);
         self.approvals.retain(|_, row| row.session_id != *session);
         Ok(())
     }
@@ -160,6 +163,15 @@ impl Rows for Tables {
         if self.runs.contains_key(run) {
             self.run_events.entry(run.clone()).or_default().insert(event.seq, event);
         }
+        Ok(())
+    }
+
+    fn step(&mut self, run: &RunId, step: u32) -> Result<Option<StepRow>, ViewError> {
+        Ok(self.run_steps.get(&(run.clone(), step)).cloned())
+    }
+
+    fn put_step(&mut self, row: StepRow) -> Result<(), ViewError> {
+        self.run_steps.insert((row.run_id.clone(), row.step), row);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod rows;
 pub(crate) mod schedules;
 mod select;
 pub(crate) mod sqlite;
+mod steps;
 pub(crate) mod store;
 mod value;
 pub(crate) mod write;

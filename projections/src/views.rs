@@ -137,6 +137,11 @@ impl Views {
         Ok(position)
     }
 
+    /// Whether others may fold the same rows.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     /// The right to fold a partition; none while another process has it.
     pub(crate) async fn may_fold(&self, partition: PartitionId) -> Result<Option<MayFold>, ViewError> {
         self.store.may_fold(partition).await

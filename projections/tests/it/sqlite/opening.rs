@@ -63,8 +63,8 @@ async fn views_of_an_older_schema_are_folded_again() {
     let connection = rusqlite::Connection::open(&path).expect("opens");
     connection
         .execute_batch(
-            "DROP TABLE approvals; DROP TABLE metrics; DROP TABLE schedules; DROP TABLE schedule_runs;
-             PRAGMA user_version = 1;",
+            "DROP VIEW agno_runs; DROP VIEW agno_sessions; DROP TABLE approvals; DROP TABLE metrics;
+             DROP TABLE run_steps; DROP TABLE schedules; DROP TABLE schedule_runs; PRAGMA user_version = 1;",
         )
         .expect("is as it was");
     drop(connection);
