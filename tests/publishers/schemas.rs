@@ -38,6 +38,16 @@ fn samples() -> Vec<Value> {
             "metadata": {}}),
         json!({"type": "UpdateSession", "id": "1", "session_id": "s", "name": "n", "state": {}, "summary": {}}),
         json!({"type": "DeleteSession", "id": "1", "session_id": "s", "reply_to": {"correlation_id": "c"}}),
+        json!({"type": "CreateSchedule", "id": "1", "user_id": "u", "name": "n", "endpoint": "/agents/demo/runs",
+            "cron_expr": "0 9 * * 1-5", "timezone": "UTC", "description": "d", "method": "POST",
+            "payload": {"message": "m"}, "timeout_seconds": 60, "max_retries": 1, "retry_delay_seconds": 5,
+            "overlap": "queue", "catch_up": "all", "jitter_seconds": 3}),
+        json!({"type": "UpdateSchedule", "id": "1", "schedule_id": "s", "name": "n", "endpoint": "/agents/demo/runs",
+            "payload": {"message": "m"}}),
+        json!({"type": "EnableSchedule", "id": "1", "schedule_id": "s"}),
+        json!({"type": "DisableSchedule", "id": "1", "schedule_id": "s"}),
+        json!({"type": "TriggerSchedule", "id": "1", "schedule_id": "s"}),
+        json!({"type": "DeleteSchedule", "id": "1", "schedule_id": "s"}),
     ]
 }
 

@@ -158,6 +158,7 @@ pub(crate) fn everything(world: &World<'_>) -> Result<Seen, String> {
     }
     once_per_token(world)?;
     nobody_waits_in_vain(world.log)?;
+    crate::schedules::each_attempt_was_told(world.log)?;
     crate::views::same_when_rebuilt(world.log, world.views)?;
     same_when_reenacted(world.log)?;
     runs_of_a_session_are_numbered_without_gaps(world.log)?;

@@ -13,7 +13,7 @@ use reenact_actors::{
     api::{Refusal, SubmitError},
 };
 use reenact_events::{
-    Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RawJson, RunId, SessionId, Text, UserId,
+    Clock, Command, CommandBody, CommandId, EventLog, Forward, MemoryLog, RawJson, RunId, SessionId, Text, UserId,
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, ForkFrom, ForkRun, StartRun},
 };
@@ -64,6 +64,7 @@ pub(crate) fn bounds(dice: &Dice) -> Bounds {
 
 pub(crate) struct Client {
     pub(crate) dice: Dice,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: MemoryLog,
     pub(crate) ledger: Ledger,
     pub(crate) promises: Arc<Promises>,
@@ -72,7 +73,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         SessionId::trusted(&format!("s{}", self.dice.below(self.sessions)))
     }
 
@@ -104,6 +105,7 @@ impl Client {
                 1 => self.delete_something(node, number).await,
                 5 => self.requeue_something(node, number).await,
                 7 => self.fork_something(node, number).await,
+                9 => self.schedule_something(node, number).await,
                 8 if self.dice.hits(500) => self.copy_something(node, number).await,
                 2..=4 => self.publish(number).await,
                 6 => self.decide_what_waits(node, 1_000 + number).await,

@@ -175,6 +175,7 @@ impl Cluster {
 
     fn client(&self, life: u64) -> Client {
         Client {
+            clock: self.clock.clone(),
             dice: self.dice.child(),
             // The client's own process: the node's may end.
             log: self.log.clone(),
@@ -375,13 +376,18 @@ impl Cluster {
             client.decide_what_waits(&node, round).await;
             let rests = check::open_runs(&self.log).is_empty()
                 && check::missing(&self.log, &self.promises)?.is_empty()
-                && publisher.open().is_empty();
+                && publisher.open().is_empty()
+                && crate::schedules::owed(&self.log).is_empty();
             if rests {
                 break;
             }
             if begun.elapsed() > PEACE_MAX {
                 let states: Vec<_> = self.members.iter().map(|m| (m.node.readiness(), m.node.load())).collect();
-                return Err(format!("no rest: {states:?}, unanswered: {:?}", publisher.open()));
+                let (runs, owed) = (check::open_runs(&self.log), crate::schedules::owed(&self.log));
+                return Err(format!(
+                    "no rest: {states:?}, unanswered: {:?}, runs: {runs:?}, schedules: {owed:?}",
+                    publisher.open()
+                ));
             }
             tokio::time::sleep(Duration::from_secs(1 << round.min(7))).await;
         }

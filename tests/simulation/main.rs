@@ -22,6 +22,7 @@ mod ledger;
 mod person;
 mod publisher;
 mod restores;
+mod schedules;
 mod steps;
 mod sweep;
 mod views;

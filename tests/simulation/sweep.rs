@@ -211,6 +211,7 @@ impl Scene {
         let tools = self.tools(Arc::new(steps));
         let node = NodeHandle::start(tools, Settings::of(NodeId::trusted("node"))).await.expect("starts");
         let client = Client {
+            clock: self.clock.clone(),
             dice: Dice::new(0),
             log: self.log.clone(),
             ledger: self.ledger.clone(),

@@ -20,6 +20,7 @@ use crate::{
     flaky_shelf::{self, FlakyShelf},
     flaky_store::FlakyStore,
     ledger::{Ledger, MemoryBlobs},
+    schedules,
     steps::SimulatedSteps,
     views::{self, SharedViews},
 };
@@ -192,6 +193,7 @@ impl World {
 
     fn client(&self, log: &MemoryLog, life: u64) -> Client {
         Client {
+            clock: self.clock.clone(),
             dice: self.dice.child(),
             log: log.clone(),
             ledger: self.ledger.clone(),
@@ -248,7 +250,7 @@ impl World {
                 client.decide_what_waits(&node, round).await;
                 // What is wrong with them is told by the checks that follow.
                 let has_all = check::missing(&self.log, &self.promises).is_ok_and(|missing| missing.is_empty());
-                if has_all && check::open_runs(&self.log).is_empty() {
+                if has_all && check::open_runs(&self.log).is_empty() && schedules::owed(&self.log).is_empty() {
                     return;
                 }
                 tokio::time::sleep(Duration::from_secs(1 << round.min(7))).await;
