@@ -74,6 +74,9 @@ async fn a_database_that_lets_nobody_in_ends_the_start_and_names_the_option() {
         let output = product.run(&["serve"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains("--database") && said.contains(wanted), "{said}");
-        assert!(!said.contains("hush"), "{said}");
+        let examined = String::from_utf8_lossy(&product.run(&["doctor"]).stdout).into_owned();
+        let finding = examined.lines().find(|line| line.starts_with("FAIL") && line.contains("database"));
+        assert!(finding.is_some_and(|finding| finding.contains(wanted)), "{examined}");
+        assert!(!said.contains("hush") && !examined.contains("hush"), "{said}{examined}");
     }
 }

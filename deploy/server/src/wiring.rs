@@ -77,6 +77,7 @@ pub struct Deployment {
 /// # Errors
 /// When the directory is in use, damaged, foreign, or cannot be used.
 pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
+    views::look(config).await?;
     app.stage("the data directory is being opened");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = log::open(config, app, clock.clone()).await?;

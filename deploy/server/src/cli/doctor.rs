@@ -69,6 +69,7 @@ async fn findings(options: &Configured) -> Vec<Finding> {
     findings.push(checks::data_directory(&config.data));
     findings.push(checks::free_disk(&config.data));
     findings.extend(checks::log(&config).await);
+    findings.extend(checks::database(&config).await);
     findings.push(Finding::new("sqlite", Verdict::Ok, reenact_embedded::sqlite_version()));
     findings.push(checks::address(&config).await);
     findings.extend(agents(&config).await);

@@ -16,6 +16,17 @@ use crate::{
 /// Pauses before the views are followed again after a failure: doubling from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
+/// What a start says when the views cannot be had on a server.
+const NOT_OPENED: &str = "the views cannot be opened in what `--database` and `--database-schema` name";
+
+/// Asks whether the database is there, before anything is made for a log.
+pub(super) async fn look(config: &Config) -> anyhow::Result<()> {
+    if let ViewsPlace::Postgres(address) = &config.views {
+        address.server_version().await.context(NOT_OPENED)?;
+    }
+    Ok(())
+}
+
 /// Opens the views where the configuration has them.
 pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<Views> {
     let (log_id, partitions) = (log.log_id(), log.partitions());
@@ -24,10 +35,7 @@ pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<
             let path = config.data.join("views.db");
             Ok(blocking(move || Views::open(&path, log_id, partitions)).await??)
         }
-        ViewsPlace::Postgres(address) => {
-            let views = Views::connect(address, log_id, partitions).await;
-            views.context("the views cannot be opened in what `--database` and `--database-schema` name")
-        }
+        ViewsPlace::Postgres(address) => Views::connect(address, log_id, partitions).await.context(NOT_OPENED),
     }
 }
 

@@ -96,6 +96,19 @@ impl Server {
     }
 }
 
+impl PostgresAddress {
+    /// Connects, and says which version the server has. Nothing is made.
+    ///
+    /// # Errors
+    /// When it does not answer or lets us not in.
+    pub async fn server_version(&self) -> Result<String, ViewError> {
+        let names = address::shared(self);
+        let client = take(&pool(self, &names, 1)?, &names).await?;
+        let told = client.query_one("SHOW server_version", &[]).await.and_then(|row| row.try_get(0));
+        told.map_err(|error| view_error(&names.database, &error))
+    }
+}
+
 /// A connection of the pool.
 pub(super) async fn take(pool: &Pool, names: &Names) -> Result<Object, ViewError> {
     let unavailable =

@@ -11,13 +11,23 @@ use reenact_events::{
 use super::{Finding, Verdict, on_kafka};
 use crate::{
     clock::SystemClock,
-    config::{Config, LogPlace},
+    config::{Config, LogPlace, ViewsPlace},
     wiring::log,
 };
 
 /// Less free space than this is a failure, less than ten times it a warning.
 const FREE_BYTES_MIN: u64 = 100 << 20;
 const MODEL_WAIT: Duration = Duration::from_secs(5);
+
+/// The database server, where the views are on one.
+pub(super) async fn database(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "database";
+    let ViewsPlace::Postgres(address) = &config.views else { return None };
+    Some(match address.server_version().await {
+        Ok(version) => Finding::new(CHECK, Verdict::Ok, format!("{address:?} answers: PostgreSQL {version}")),
+        Err(error) => Finding::new(CHECK, Verdict::Failure, format!("{error}: correct `--database`")),
+    })
+}
 
 /// The directory exists and can be written, or can be made.
 pub(super) fn data_directory(data: &Path) -> Finding {
