@@ -18,13 +18,15 @@ const POLL: Duration = Duration::from_millis(20);
 /// Where Debian keeps the programs, a folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// Runs a program and ends it when the standard input does: with whoever started it, whichever way that went.
+/// Runs a program, ends it when the standard input does, and removes its folder then: with whoever started it, whichever
+/// way that went.
 const GUARD: &str = r#"exec 3<&0
 "$@" </dev/null 3<&- & server=$!
-( while read -r _ <&3; do :; done; kill -INT $server ) & guard=$!
+( while read -r _ <&3; do :; done; : > "$FOLDER/ended"; kill -INT $server ) & guard=$!
 exec 3<&-
 wait $server
-kill $guard 2>/dev/null"#;
+kill $guard 2>/dev/null
+[ ! -e "$FOLDER/ended" ] || rm -rf "$FOLDER""#;
 
 /// A server with one superuser, `postgres`, who needs no password.
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Server {
     fn spawn(&self) -> anyhow::Result<Child> {
         let mut postgres = self.owner.command(Path::new("/bin/sh"));
         postgres.args(["-c", GUARD, "postgres"]).arg(self.programs.join("postgres")).arg("-D").arg(self.data());
+        postgres.env("FOLDER", self.folder.path());
         postgres.args(["-p", &self.port.to_string()]);
         let common = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "log_min_messages=fatal"];
         for setting in common.into_iter().chain(self.settings.iter().map(String::as_str)) {
@@ -110,7 +113,10 @@ impl Server {
         if let Some(id) = self.server()? {
             run(Command::new("kill").args(["-s", "KILL", &id.to_string()]))?;
         }
+        // Until it has ended its input stays open: the end of that means that nothing is needed any more.
+        let input = process.stdin.take();
         process.wait()?;
+        drop(input);
         Ok(())
     }
 
