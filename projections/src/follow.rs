@@ -55,7 +55,11 @@ impl Views {
             };
             let (batch, stopped) = split(chunk);
             if !batch.is_empty() {
-                follower.fold(self, batch).await?;
+                let folded = follower.fold(self, batch).await;
+                if matches!(folded, Err(ViewError::Overtaken { .. })) && discards.has_changed().unwrap_or(true) {
+                    return Err(ViewError::Discarded { partition });
+                }
+                folded?;
                 follower.look_ahead(self, log).await?;
                 on_progress(follower.progress());
             }

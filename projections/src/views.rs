@@ -15,7 +15,7 @@ use crate::{
     },
     sql::{
         approvals,
-        connections::Connections,
+        connections::{Closed, Connections},
         database::Database,
         metrics, read,
         schema::{self, Content},
@@ -29,12 +29,11 @@ const READERS: usize = 4;
 /// The views of one log. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Views {
-    path: Arc<Path>,
     log_id: LogId,
-    writer: Connections,
-    readers: Connections,
+    pub(crate) writer: Connections,
+    pub(crate) readers: Connections,
     standings: Arc<[watch::Sender<Standing>]>,
-    /// How many times the rows were discarded.
+    /// How many times the rows were discarded, or others took their place.
     generation: watch::Sender<u64>,
 }
 
@@ -45,7 +44,8 @@ struct Standing {
     end: Offset,
 }
 
-struct Opened {
+/// A file that is ready to be written and read.
+pub(crate) struct Opened {
     writer: Connection,
     readers: Vec<Connection>,
     nexts: Vec<Offset>,
@@ -64,10 +64,9 @@ impl Views {
         Ok(Self {
             log_id,
             writer: Connections::new(path.clone(), vec![opened.writer]),
-            readers: Connections::new(path.clone(), opened.readers),
+            readers: Connections::new(path, opened.readers),
             standings: opened.nexts.into_iter().map(standing).collect(),
             generation: watch::Sender::new(0),
-            path,
         })
     }
 
@@ -148,22 +147,34 @@ impl Views {
         if *self.generation.borrow() != generation {
             return Ok(());
         }
-        let (path, log_id, partitions) = (self.path.clone(), self.log_id, self.partitions());
+        let (path, log_id, partitions) = (self.writer.path(), self.log_id, self.partitions());
+        let file = path.clone();
         let opened = tokio::task::spawn_blocking(move || {
-            schema::discard(&path)?;
-            open_or_begin_anew(&path, log_id, partitions)
+            schema::discard(&file)?;
+            open_or_begin_anew(&file, log_id, partitions)
         });
         let opened = opened.await.map_err(|_| ViewError::Closed)??;
-        for (standing, next) in self.standings.iter().zip(&opened.nexts) {
-            standing.send_modify(|standing| standing.next = *next);
-        }
-        self.writer.put(writer, vec![opened.writer]);
-        self.readers.put(readers, opened.readers);
-        self.generation.send_modify(|generation| *generation += 1);
+        self.take_over((writer, readers), path, opened);
         Ok(())
     }
 
-    /// Tells when the rows are discarded from now on.
+    /// Opens a file with these views beside the one that is read.
+    pub(crate) fn open_beside(&self, path: &Path) -> Result<Opened, ViewError> {
+        let other = || ViewError::Unusable { path: path.to_owned(), reason: "it is of another log".into() };
+        open(path, self.log_id, self.partitions())?.ok_or_else(other)
+    }
+
+    /// Reads and writes the file that was opened from now on. Whoever follows is told, and follows again.
+    pub(crate) fn take_over(&self, (writer, readers): (Closed, Closed), path: Arc<Path>, opened: Opened) {
+        for (standing, next) in self.standings.iter().zip(&opened.nexts) {
+            standing.send_modify(|standing| standing.next = *next);
+        }
+        self.writer.put(writer, path.clone(), vec![opened.writer]);
+        self.readers.put(readers, path, opened.readers);
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// Tells when the rows are discarded, or others take their place, from now on.
     pub(crate) fn discards(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }

@@ -8,6 +8,7 @@ mod views;
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
-use reenact_projections::{ViewError, Views};
+use reenact_projections::{Files, Generations, Rebuilds, ViewError, Views};
 use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
@@ -79,10 +80,11 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let opened = log::open(config, app, clock.clone()).await?;
     let log = opened.log;
     let blobs = blobs(config, app, log.log_id()).await?;
-    let views = {
-        let (path, log_id, partitions) = (config.data.join("views.db"), log.log_id(), log.partitions());
-        blocking(move || Views::open(&path, log_id, partitions)).await??
+    let (generations, views) = {
+        let (data, log_id, partitions) = (config.data.clone(), log.log_id(), log.partitions());
+        blocking(move || open_views(&data, log_id, partitions)).await??
     };
+    let rebuilds = Rebuilds::new(generations, views.clone(), log.clone());
     let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
     let tools = Tools {
@@ -111,8 +113,15 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
-    app.restored(Services::new(node.clone(), views, blobs, log, own));
+    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own));
     Ok(Deployment { node, follow, _held: opened.held })
+}
+
+/// The generations of the views, and the live one.
+fn open_views(data: &Path, log_id: LogId, partitions: u32) -> anyhow::Result<(Arc<dyn Generations>, Views)> {
+    let generations = Files::open(data, log_id, partitions)?;
+    let views = Views::open(&generations.file(generations.live()?), log_id, partitions)?;
+    Ok((Arc::new(generations), views))
 }
 
 async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {

@@ -53,11 +53,7 @@ pub(crate) fn prepare(database: Database<'_>, log_id: LogId, partitions: u32) ->
     if rusqlite::version_number() < SQLITE_VERSION_MIN {
         return Err(ViewError::OldSqlite { found: rusqlite::version() });
     }
-    let found = version(database)?;
-    let known = integer_of(MIGRATIONS.len());
-    if found > known {
-        return Err(ViewError::NewerSchema { path: database.path.to_owned(), found, known });
-    }
+    let found = known_version(database)?;
     database.batch("PRAGMA journal_mode = WAL;")?;
     migrate(database, found)?;
     adopt(database, log_id, partitions)
@@ -77,6 +73,15 @@ fn version(database: Database<'_>) -> Result<i64, ViewError> {
         return Err(ViewError::Foreign { path: database.path.to_owned() });
     }
     number("PRAGMA user_version")
+}
+
+/// The schema of the file, if this program knows it.
+pub(crate) fn known_version(database: Database<'_>) -> Result<i64, ViewError> {
+    let (found, known) = (version(database)?, integer_of(MIGRATIONS.len()));
+    if found > known {
+        return Err(ViewError::NewerSchema { path: database.path.to_owned(), found, known });
+    }
+    Ok(found)
 }
 
 fn migrate(database: Database<'_>, found: i64) -> Result<(), ViewError> {
@@ -118,7 +123,7 @@ fn adopt(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Conte
 }
 
 /// The file and what SQLite keeps beside it.
-fn files(path: &Path) -> [PathBuf; 3] {
+pub(crate) fn files(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

@@ -25,6 +25,7 @@ pub mod json_body;
 pub mod metrics;
 pub mod paging;
 pub mod position;
+pub mod projections;
 pub mod queue;
 pub mod router;
 pub mod runs;

@@ -19,7 +19,7 @@ use super::{
     error::{ApiError, panicked},
     metrics,
     position::POSITION,
-    queue,
+    projections, queue,
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
     sessions,
     state::App,
@@ -64,6 +64,10 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(metrics::refresh))
         .routes(routes!(metrics::refresh_status))
         .routes(routes!(metrics::picture))
+        .routes(routes!(projections::list))
+        .routes(routes!(projections::rebuild))
+        .routes(routes!(projections::swap))
+        .routes(routes!(projections::remove))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))
         .routes(routes!(approvals::one))

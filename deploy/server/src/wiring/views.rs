@@ -32,8 +32,11 @@ async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: Par
     loop {
         let began = views.position(partition);
         let error = views.follow(log.clone(), partition, |progress| app.views_are_at(&progress)).await;
-        if matches!(error, ViewError::Closed) {
-            return error;
+        match error {
+            ViewError::Closed => return error,
+            // Another generation took the place of the rows, or they were discarded, which was told.
+            ViewError::Discarded { .. } => continue,
+            _ => {}
         }
         if matches!(error, ViewError::Log(LogError::Damaged { .. } | LogError::OutOfRange { .. })) {
             app.views_are_damaged(partition, &error);
