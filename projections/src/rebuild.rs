@@ -154,12 +154,7 @@ impl Rebuilds {
         let filling = |number| filling(number).map(|work| work.shared.told.borrow().clone());
         let mut standings = Vec::new();
         for number in self.generations.numbers()? {
-            let positions = match self.generations.positions(number) {
-                Ok(positions) => positions,
-                // It was begun a moment ago, and has no tables yet.
-                Err(GenerationError::Views(ViewError::Corrupt { .. })) if filling(number).is_some() => Vec::new(),
-                Err(error) => return Err(error),
-            };
+            let positions = self.generations.positions(number)?;
             let standing = Standing::of(number, number == live, &positions, &ends);
             standings.push(Standing { filling: filling(number), ..standing });
         }

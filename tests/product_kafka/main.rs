@@ -32,6 +32,8 @@ mod a28_people;
 mod a29_cancel;
 #[path = "../product/a33_connections.rs"]
 mod a33_connections;
+#[path = "../product/a38_rebuild.rs"]
+mod a38_rebuild;
 #[path = "../product/forks.rs"]
 mod forks;
 mod ground;

@@ -148,9 +148,17 @@ impl Generations for Files {
         let connection = Connection::open_with_flags(&path, flags).map_err(|error| view_error(&path, &error))?;
         let database = Database { connection: &connection, path: &path };
         database.batch("PRAGMA busy_timeout = 5000;")?;
-        schema::known_version(database)?;
-        let at = |partition| write::position(database, partition);
-        Ok((0..self.partitions).map(PartitionId).map(at).collect::<Result<_, _>>()?)
+        let is_empty = schema::known_version(database)? == 0;
+        let at = |partition| match is_empty {
+            true => Ok(Position::start(partition)),
+            false => write::position(database, partition),
+        };
+        let positions: Result<Vec<_>, _> = (0..self.partitions).map(PartitionId).map(at).collect();
+        match positions {
+            // It was begun and has come no further: its first rows are its positions.
+            Err(ViewError::BadRow { .. }) => Ok((0..self.partitions).map(PartitionId).map(Position::start).collect()),
+            positions => Ok(positions?),
+        }
     }
 
     fn loader(&self, number: u32) -> Result<Loader, GenerationError> {

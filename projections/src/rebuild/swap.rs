@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use reenact_events::{Offset, PartitionId};
 
-use super::{Filling, Rebuilds, Shared, Stage};
+use super::{Filling, Rebuilds, Shared, Stage, Standing, ends};
 use crate::{GenerationError, Loader, ViewError, generations::not_behind};
 
 impl Rebuilds {
@@ -49,16 +49,22 @@ impl Rebuilds {
     async fn current(&self, number: u32, shared: &Shared, patience: Duration) -> Result<(), GenerationError> {
         let mut told = shared.told.subscribe();
         let settled = |told: &Filling| told.is_current() || matches!(told.stage, Stage::Failed(_));
-        let settled = tokio::time::timeout(patience, told.wait_for(settled)).await;
+        let is_settled = tokio::time::timeout(patience, told.wait_for(settled)).await.is_ok();
         let stage = shared.told.borrow().stage.clone();
-        match (settled, stage) {
-            (_, Stage::Failed(reason)) => Err(GenerationError::Stopped { number, reason }),
-            (Ok(_), _) => Ok(()),
-            (Err(_), _) => {
-                let lag = shared.told.borrow().lag();
+        match stage {
+            Stage::Failed(reason) => Err(GenerationError::Stopped { number, reason }),
+            _ if is_settled => Ok(()),
+            _ => {
+                let lag = self.standing(number).await?.lag();
                 Err(GenerationError::Behind { number, lag, waited: patience })
             }
         }
+    }
+
+    /// Where a generation stands, as its rows say.
+    async fn standing(&self, number: u32) -> Result<Standing, GenerationError> {
+        let ends = ends(&*self.log).await?;
+        Ok(Standing::of(number, false, &self.generations.positions(number)?, &ends))
     }
 
     /// The live rows stand still from the first line on; readers do for the last ones.

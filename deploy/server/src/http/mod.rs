@@ -10,6 +10,7 @@
 pub mod about;
 pub mod agents;
 pub mod approvals;
+pub mod audit;
 pub mod body;
 pub mod cluster;
 pub mod described;

@@ -15,7 +15,7 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    about, agents, approvals, cluster, described, docs,
+    about, agents, approvals, audit, cluster, described, docs,
     error::{ApiError, panicked},
     metrics,
     position::POSITION,
@@ -64,6 +64,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(metrics::refresh))
         .routes(routes!(metrics::refresh_status))
         .routes(routes!(metrics::picture))
+        .routes(routes!(audit::heads))
         .routes(routes!(projections::list))
         .routes(routes!(projections::rebuild))
         .routes(routes!(projections::swap))
