@@ -88,7 +88,7 @@ async fn one_flipped_bit_of_a_record_a_row_or_a_stored_text_is_found_and_named()
     };
     let hits = places(&log, NEEDLE).into_iter().filter(|at| named(&flipped(&product, &log, *at))).count();
     let records = product.events().iter().filter(|event| event["data"].to_string().contains(NEEDLE)).count();
-    assert!(records > 1 && hits >= records, "{hits} of {records} records");
+    assert!(records > 0 && hits >= records, "{hits} of {records} records");
     let views = product.data().join("views-g1.db");
     let (mut columns, mut damages) = (Vec::new(), 0);
     for at in places(&views, NEEDLE) {
