@@ -1,6 +1,6 @@
 //! What can go wrong with a view, one variant per answer that a caller can give.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use reenact_events::{LogError, LogId, Offset, PartitionId};
 
@@ -8,21 +8,21 @@ use reenact_events::{LogError, LogId, Offset, PartitionId};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ViewError {
     /// The disk has no room. The view is as it was before the write.
-    #[error("the disk that holds `{path}` is full: make room, nothing is lost and the views go on where they are")]
+    #[error("the disk that holds `{database}` is full: make room, nothing is lost and the views go on where they are")]
     DiskFull {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
     },
     /// The file holds something else than was written. It is only a view: discard and fold again.
-    #[error("the views in `{path}` are damaged ({reason}): they are discarded and folded again from the log")]
+    #[error("the views in `{database}` are damaged ({reason}): they are discarded and folded again from the log")]
     Corrupt {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
         /// What SQLite or a reader said.
         reason: Arc<str>,
     },
     /// A row holds something that was not written by this program. As [`ViewError::Corrupt`].
-    #[error("the row {row} cannot be read ({reason}): the views are discarded and folded again from the log")]
+    #[error("the row {row} cannot be read ({reason}): rows of a file are discarded and folded again from the log")]
     BadRow {
         /// Which.
         row: Arc<str>,
@@ -31,36 +31,67 @@ pub enum ViewError {
     },
     /// A newer version of this program wrote the file.
     #[error(
-        "the views in `{path}` have schema {found}, this program knows up to {known}: \
-         run the newer program, or delete the file and its `-wal` and `-shm` to have it folded again"
+        "the views in `{database}` have schema {found}, this program knows up to {known}: \
+         run the newer program, or {remedy} to have them folded again"
     )]
     NewerSchema {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
         /// What it has.
         found: i64,
         /// What is known here.
         known: i64,
+        /// What makes room for views of this version.
+        remedy: &'static str,
     },
     /// The file is a database of something else; it is not touched.
-    #[error("`{path}` is a database that is not reenact's views: give another path, or move it away")]
+    #[error("`{database}` holds something that is not reenact's views: give another place, or move it away")]
     Foreign {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
     },
     /// Another process holds the file.
-    #[error("the views in `{path}` are locked by another process: stop it, then try again")]
+    #[error("the views in `{database}` are locked by another process: stop it, then try again")]
     Locked {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
     },
     /// The file or its folder cannot be used at all.
-    #[error("the views in `{path}` cannot be used: {reason}")]
+    #[error("the views in `{database}` cannot be used: {reason}")]
     Unusable {
         /// The database.
-        path: PathBuf,
+        database: Arc<str>,
         /// What the system said.
         reason: Arc<str>,
+    },
+    /// The database server does not answer, or not now. Nothing is lost: the views go on when it does.
+    #[error("the database `{database}` does not answer ({reason}): nothing is lost, the views go on when it does")]
+    Unavailable {
+        /// The database.
+        database: Arc<str>,
+        /// What it, or the network, said.
+        reason: Arc<str>,
+    },
+    /// The database server is there and lets us not in.
+    #[error("`{database}` lets us not in: {reason}; check its user, its password and the name of the database")]
+    Refused {
+        /// The database.
+        database: Arc<str>,
+        /// What it said.
+        reason: Arc<str>,
+    },
+    /// The tables in a shared database are another log's. They may be in use, so they are not touched.
+    #[error(
+        "`{database}` holds the views of log {found}, this is log {expected}: give this deployment another schema, or \
+         drop that one if nobody uses it any more"
+    )]
+    OfAnotherLog {
+        /// The database and the schema.
+        database: Arc<str>,
+        /// Ours.
+        expected: LogId,
+        /// Whose they are, with the number of its partitions.
+        found: Arc<str>,
     },
     /// The SQLite that was linked has a known way to lose committed pages.
     #[error("SQLite {found} can lose committed pages, at least 3.51.3 is needed: rebuild the program")]

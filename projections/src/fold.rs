@@ -20,11 +20,11 @@ pub mod usage;
 use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
 
 pub use apply::{apply, decode};
+pub use metrics::MetricsChange;
 pub use run::RunView;
 
 use crate::{
     ViewError,
-    metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
@@ -84,17 +84,11 @@ pub trait Rows {
     /// When the place cannot be read.
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError>;
 
-    /// The metrics of a user and day.
-    ///
-    /// # Errors
-    /// When the place cannot be read.
-    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError>;
-
-    /// Writes the metrics of a user and day over those that were there.
+    /// Changes the metrics of a user and day.
     ///
     /// # Errors
     /// When the place cannot be written.
-    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError>;
+    fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError>;
 
     /// A version of an agent.
     ///

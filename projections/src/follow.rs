@@ -6,47 +6,96 @@ use futures::StreamExt;
 use reenact_events::{EventLog, LogError, Offset, PartitionId, Recorded};
 use tokio::time::Instant;
 
-use crate::{Position, Progress, ViewError, Views};
+use crate::{Position, Progress, ViewError, Views, sql::store::MayFold};
 
 /// The most events folded in one transaction.
 const BATCH_EVENTS_MAX: usize = 500;
+/// How often what another process folded is looked up here, and how often while somebody waits for it.
+const LOOK_UP_EVERY: Duration = Duration::from_millis(250);
+const LOOK_UP_SHORTLY: Duration = Duration::from_millis(10);
 /// How old what is known of the log's end may be.
 const END_KNOWN_FOR: Duration = Duration::from_secs(1);
 
 impl Views {
     /// Folds a partition from where the rows stand, then follows it for ever; returns only to say what stopped
     /// it. Following again begins where the rows stand; rows that cannot be trusted were discarded by then, so
-    /// it folds them anew. `on_progress` is called on this task, before the first event and after each
+    /// it folds them anew. Where several processes share the rows, one of them folds and the others see what it did;
+    /// when it goes, another goes on from there. `on_progress` is called on this task, before the first event and after each
     /// transaction.
     pub async fn follow(
         &self,
         log: Arc<dyn EventLog>,
         partition: PartitionId,
-        on_progress: impl Fn(Progress) + Send,
+        on_progress: impl Fn(Progress) + Send + Sync,
     ) -> ViewError {
-        let Err(error) = self.fold_for_ever(log.as_ref(), partition, on_progress).await;
+        loop {
+            let Err(error) = self.fold_in_turn(&*log, partition, &on_progress).await;
+            if !matches!(error, ViewError::Overtaken { .. }) {
+                return error;
+            }
+            tracing::debug!(%partition, %error, "the views go on from where the other one is");
+        }
+    }
+
+    /// Waits for the right to fold, then does so for ever.
+    async fn fold_in_turn(
+        &self,
+        log: &dyn EventLog,
+        partition: PartitionId,
+        on_progress: &(impl Fn(Progress) + Send + Sync),
+    ) -> Result<Infallible, ViewError> {
+        self.check_log(log, partition)?;
+        let _turn = self.wait_for_turn(log, partition, on_progress).await?;
+        let mut position = self.look_up_position(partition).await?;
+        let Err(error) = self.fold_for_ever(log, &mut position, on_progress).await;
         if !matches!(error, ViewError::Diverged { .. }) {
-            return error;
+            return Err(error);
         }
         tracing::warn!(%partition, %error, "the views are discarded and folded again from the log");
-        match self.discard().await {
-            Ok(()) => error,
-            Err(worse) => worse,
+        self.discard_at(position).await?;
+        Err(error)
+    }
+
+    /// Until then another process folds, and what it did is looked up here, so that whoever waits for it on this node
+    /// is told.
+    async fn wait_for_turn(
+        &self,
+        log: &dyn EventLog,
+        partition: PartitionId,
+        on_progress: &(impl Fn(Progress) + Send + Sync),
+    ) -> Result<MayFold, ViewError> {
+        let mut watcher: Option<Follower> = None;
+        loop {
+            if let Some(turn) = self.may_fold(partition).await? {
+                return Ok(turn);
+            }
+            let position = self.look_up_position(partition).await?;
+            let watcher = match &mut watcher {
+                Some(watcher) => watcher,
+                None => watcher.insert(Follower::begin(self, position, log.bounds(partition).await?.1)),
+            };
+            watcher.position = position;
+            watcher.look_ahead(self, log).await?;
+            on_progress(watcher.progress());
+            self.pause(partition, LOOK_UP_EVERY, LOOK_UP_SHORTLY).await;
         }
     }
 
     async fn fold_for_ever(
         &self,
         log: &dyn EventLog,
-        partition: PartitionId,
-        on_progress: impl Fn(Progress) + Send,
+        position: &mut Position,
+        on_progress: &(impl Fn(Progress) + Send + Sync),
     ) -> Result<Infallible, ViewError> {
-        self.check_log(log, partition)?;
+        let partition = position.partition;
         let mut discards = self.discards();
         let (_, end) = log.bounds(partition).await?;
-        let mut follower = Follower::begin(self, partition, end).await?;
+        if position.next_offset > end {
+            return Err(ViewError::Diverged { partition, offset: end });
+        }
+        let mut follower = Follower::begin(self, *position, end);
         on_progress(follower.progress());
-        let mut chunks = log.tail(partition, follower.position.next_offset).ready_chunks(BATCH_EVENTS_MAX);
+        let mut chunks = log.tail(partition, position.next_offset).ready_chunks(BATCH_EVENTS_MAX);
         loop {
             let chunk = tokio::select! {
                 biased;
@@ -55,11 +104,8 @@ impl Views {
             };
             let (batch, stopped) = split(chunk);
             if !batch.is_empty() {
-                let folded = follower.fold(self, batch).await;
-                if matches!(folded, Err(ViewError::Overtaken { .. })) && discards.has_changed().unwrap_or(true) {
-                    return Err(ViewError::Discarded { partition });
-                }
-                folded?;
+                follower.fold(self, batch).await?;
+                *position = follower.position;
                 follower.look_ahead(self, log).await?;
                 on_progress(follower.progress());
             }
@@ -101,14 +147,10 @@ struct Follower {
 }
 
 impl Follower {
-    async fn begin(views: &Views, partition: PartitionId, end: Offset) -> Result<Self, ViewError> {
-        let position = views.stored_position(partition).await?;
-        if position.next_offset > end {
-            return Err(ViewError::Diverged { partition, offset: end });
-        }
-        views.know_end(partition, end);
+    fn begin(views: &Views, position: Position, end: Offset) -> Self {
+        views.know_end(position.partition, end);
         let now = Instant::now();
-        Ok(Self { position, end, events: 0, begun: now, end_asked: now })
+        Self { position, end, events: 0, begun: now, end_asked: now }
     }
 
     /// Asks the log for its end now and then, so that the lag is true while the views are behind.

@@ -1,18 +1,20 @@
 //! Generations of the views: one that is read, and others beside it that are filled, or kept to go back to.
 //!
 //! A generation has a number and positions, and nothing else is known of it: one that is behind is filled further, one
-//! that is not may be read. What differs between databases is [`Generations`]; [`files`] keeps each generation in a
-//! file of its own.
+//! that is not may be read. What differs between databases is [`Generations`]: [`files`] keeps each generation in a
+//! file of its own, [`schemas`] in a schema of a server.
 
 pub mod files;
+pub mod schemas;
 
 use std::{fmt::Debug, path::PathBuf, time::Duration};
 
 use reenact_events::{Offset, PartitionId};
 
-use crate::{Loader, Position, ViewError};
+use crate::{Loader, Position, ViewError, Views};
 
 pub use files::Files;
+pub use schemas::Schemas;
 
 /// Where the generations of a deployment's views are. All of it blocks.
 pub trait Generations: Debug + Send + Sync {
@@ -40,14 +42,13 @@ pub trait Generations: Debug + Send + Sync {
     /// When it is live, damaged or cannot be written.
     fn loader(&self, number: u32) -> Result<Loader, GenerationError>;
 
-    /// The file that readers open.
-    fn file(&self, number: u32) -> PathBuf;
-
-    /// Has readers find another generation from now on: at once and wholly, whatever crashes.
+    /// Has readers find another generation from now on: at once and wholly, whatever crashes. The live rows stand
+    /// still while `fill` is called with how far they are: it sees to it that the other generation has all of that,
+    /// and lets go of it. `views` are those that this process serves, if it does.
     ///
     /// # Errors
-    /// When there is none of that number, or it cannot be done; then nothing has changed.
-    fn switch(&self, number: u32) -> Result<(), GenerationError>;
+    /// When there is none of that number, `fill` fails, or it cannot be done; then nothing has changed.
+    fn swap(&self, number: u32, views: Option<&Views>, fill: Fill<'_>) -> Result<(), GenerationError>;
 
     /// Removes a generation that is not live.
     ///
@@ -84,6 +85,9 @@ pub trait Generations: Debug + Send + Sync {
         Ok(self.numbers()?.last().copied().unwrap_or(0).max(self.live()?) + 1)
     }
 }
+
+/// See [`Generations::swap`].
+pub type Fill<'f> = &'f mut dyn FnMut(&[(PartitionId, Offset)]) -> Result<(), GenerationError>;
 
 /// Fails unless `next` has everything that `live` has: what was read once is not unread by a swap.
 ///

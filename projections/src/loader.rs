@@ -10,7 +10,12 @@ use rusqlite::Connection;
 
 use crate::{
     Position, ViewError,
-    sql::{database::Database, load, write},
+    sql::{
+        database::Database,
+        postgres::{Postgres, server::Server},
+        sqlite::{Sqlite, load},
+        write,
+    },
 };
 
 /// So many events are worth folding together: rows that several of them change are written once.
@@ -19,11 +24,21 @@ pub const TOGETHER_EVENTS: usize = 4_000;
 pub const TOGETHER_BYTES: usize = 8 << 20;
 
 /// Rows on their way. What was folded stays when it is dropped; opening it again goes on from there.
-#[derive(Debug)]
 pub struct Loader {
-    path: PathBuf,
-    connection: Connection,
+    rows: Rows,
     positions: Vec<Position>,
+}
+
+/// Where they are filled into.
+enum Rows {
+    File { path: PathBuf, connection: Connection },
+    Schema { connection: Box<Postgres>, _server: Server },
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("positions", &self.positions).finish_non_exhaustive()
+    }
 }
 
 impl Loader {
@@ -33,7 +48,16 @@ impl Loader {
     /// When the file cannot be used, is damaged or is not of this log.
     pub fn open(path: &Path, log_id: LogId, partitions: u32) -> Result<Self, ViewError> {
         let (connection, positions) = load::begin(path, log_id, partitions)?;
-        Ok(Self { path: path.to_owned(), connection, positions })
+        Ok(Self { rows: Rows::File { path: path.to_owned(), connection }, positions })
+    }
+
+    /// Fills a schema of a server, with a connection of its own.
+    pub(crate) fn on_server(server: Server, connection: Postgres, partitions: u32) -> Result<Self, ViewError> {
+        let at = |partition| write::position(Database::Postgres(&connection), partition);
+        let positions = (0..partitions).map(PartitionId).map(at).collect::<Result<_, _>>()?;
+        // What is lost with the power is folded again; the swap waits for the disk.
+        connection.batch("SET synchronous_commit TO off")?;
+        Ok(Self { rows: Rows::Schema { connection: Box::new(connection), _server: server }, positions })
     }
 
     /// How far each partition is folded, by partition.
@@ -73,21 +97,31 @@ impl Loader {
     /// Makes it fit to be read: all indexes are there, and all of it is on the disk. It may be fed on.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When it cannot be written.
     pub fn finish(&self) -> Result<(), ViewError> {
-        load::finish(self.database())
+        match &self.rows {
+            Rows::File { path, connection } => load::finish(Sqlite { connection, path }),
+            // The planner has never seen these tables otherwise.
+            Rows::Schema { connection, .. } => connection.batch("ANALYZE"),
+        }
     }
 
     /// Makes it a file by itself, to be carried elsewhere, with nothing beside it.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When it cannot be written.
     pub fn close_alone(self) -> Result<(), ViewError> {
         self.finish()?;
-        self.database().batch("PRAGMA journal_mode = DELETE;")
+        match &self.rows {
+            Rows::File { .. } => self.database().batch("PRAGMA journal_mode = DELETE;"),
+            Rows::Schema { .. } => Ok(()),
+        }
     }
 
     fn database(&self) -> Database<'_> {
-        Database { connection: &self.connection, path: &self.path }
+        match &self.rows {
+            Rows::File { path, connection } => Database::Sqlite(Sqlite { connection, path }),
+            Rows::Schema { connection, .. } => Database::Postgres(connection),
+        }
     }
 }

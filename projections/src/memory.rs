@@ -7,7 +7,7 @@ use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, UserId, a
 
 use crate::{
     Dump, Position, ViewError,
-    fold::{self, Rows, RunView, approvals::PENDING, component},
+    fold::{self, MetricsChange, Rows, RunView, approvals::PENDING, component},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
@@ -168,12 +168,11 @@ impl Rows for Tables {
         Ok(self.approvals.values().filter(waits).cloned().collect())
     }
 
-    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
-        Ok(self.metrics.get(&(date.to_owned(), user.cloned())).cloned())
-    }
-
-    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
-        self.metrics.insert((row.date.clone(), row.user_id.clone()), row);
+    fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError> {
+        let key = (date.to_owned(), user.cloned());
+        let mut row = self.metrics.remove(&key);
+        change.make(&mut row, user, date);
+        self.metrics.extend(row.map(|row| (key, row)));
         Ok(())
     }
 

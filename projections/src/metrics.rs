@@ -109,9 +109,15 @@ impl MetricsRow {
     /// What names the row among all.
     #[must_use]
     pub fn id(&self) -> String {
-        match &self.user_id {
-            Some(user) => format!("{}_{DAILY}_{user}", self.date),
-            None => format!("{}_{DAILY}", self.date),
+        Self::id_of(self.user_id.as_ref(), &self.date)
+    }
+
+    /// What names the row of a user and day.
+    #[must_use]
+    pub fn id_of(user: Option<&UserId>, date: &str) -> String {
+        match user {
+            Some(user) => format!("{date}_{DAILY}_{user}"),
+            None => format!("{date}_{DAILY}"),
         }
     }
 

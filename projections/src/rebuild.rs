@@ -119,10 +119,10 @@ impl Rebuilds {
     /// When another is being rebuilt, or the one that is named is live or not there.
     pub async fn begin(&self, number: Option<u32>) -> Result<u32, GenerationError> {
         let mut work = self.work.lock().await;
-        self.vacant(work.as_ref(), number)?;
+        self.vacant(work.as_ref(), number).await?;
         let number = match number {
             Some(number) => number,
-            None => self.generations.next()?,
+            None => self.ask(|generations| generations.next()).await?,
         };
         *work = Some(self.work_on(number));
         Ok(number)
@@ -134,12 +134,11 @@ impl Rebuilds {
     /// When it is live, not there, or cannot be removed.
     pub async fn remove(&self, number: u32) -> Result<(), GenerationError> {
         let mut work = self.work.lock().await;
-        self.generations.known(number)?;
-        self.generations.beside(number)?;
+        self.to_work_on(number).await?;
         if let Some(ended) = work.take_if(|work| work.number == number) {
             ended.stop().await;
         }
-        self.generations.remove(number)
+        self.ask(move |generations| generations.remove(number)).await
     }
 
     /// All generations, by number.
@@ -148,27 +147,44 @@ impl Rebuilds {
     /// When they cannot be listed, or the log does not say where it ends.
     pub async fn list(&self) -> Result<Vec<Standing>, GenerationError> {
         let ends = ends(&*self.log).await?;
-        let live = self.generations.live()?;
         let work = self.work.lock().await;
-        let filling = |number| work.as_ref().filter(|work| work.number == number);
-        let filling = |number| filling(number).map(|work| work.shared.told.borrow().clone());
+        let found = self.ask(|generations| {
+            let live = generations.live()?;
+            let standing = |number| Ok((number, number == live, generations.positions(number)?));
+            generations.numbers()?.into_iter().map(standing).collect::<Result<Vec<_>, GenerationError>>()
+        });
         let mut standings = Vec::new();
-        for number in self.generations.numbers()? {
-            let positions = self.generations.positions(number)?;
-            let standing = Standing::of(number, number == live, &positions, &ends);
-            standings.push(Standing { filling: filling(number), ..standing });
+        for (number, is_live, positions) in found.await? {
+            let filling = work.as_ref().filter(|work| work.number == number);
+            let filling = filling.map(|work| work.shared.told.borrow().clone());
+            standings.push(Standing { filling, ..Standing::of(number, is_live, &positions, &ends) });
         }
         Ok(standings)
     }
 
+    /// Asks on a thread that may block.
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Generations) -> Result<T, GenerationError> + Send + 'static,
+    ) -> Result<T, GenerationError> {
+        let generations = self.generations.clone();
+        tokio::task::spawn_blocking(move || work(&*generations)).await.map_err(|_| ViewError::Closed)?
+    }
+
+    /// Fails when a generation cannot be worked on at all.
+    async fn to_work_on(&self, number: u32) -> Result<(), GenerationError> {
+        self.ask(move |generations| generations.known(number).and_then(|()| generations.beside(number))).await
+    }
+
     /// Fails when a generation cannot be worked on now.
-    fn vacant(&self, work: Option<&Work>, number: Option<u32>) -> Result<(), GenerationError> {
+    async fn vacant(&self, work: Option<&Work>, number: Option<u32>) -> Result<(), GenerationError> {
         if let Some(other) = work.filter(|work| work.is_alive()) {
             return Err(GenerationError::Busy { number: other.number });
         }
-        let Some(number) = number else { return Ok(()) };
-        self.generations.known(number)?;
-        self.generations.beside(number)
+        match number {
+            Some(number) => self.to_work_on(number).await,
+            None => Ok(()),
+        }
     }
 
     fn work_on(&self, number: u32) -> Work {

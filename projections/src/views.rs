@@ -1,40 +1,33 @@
-//! The views of one log in SQLite: a handle that folds, waits and answers.
+//! The views of one log, in a file or on a server: a handle that folds, waits and answers.
+
+mod reads;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use reenact_events::{LogId, Offset, PartitionId, Recorded, RunId, SessionId, event::RunStatus};
-use rusqlite::Connection;
-use tokio::sync::watch;
+use reenact_events::{LogId, Offset, PartitionId, Recorded};
+use tokio::sync::{Notify, watch};
 
 use crate::{
-    Dump, Lagging, Position, ViewError,
-    metrics::{MetricsFilter, MetricsRow},
-    query::{
-        ApprovalFilter, ApprovalRow, Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
-        StatusCount,
-    },
+    Lagging, Position, PostgresAddress, ViewError,
     sql::{
-        approvals,
-        connections::{Closed, Connections},
         database::Database,
-        metrics, read,
-        schema::{self, Content},
+        postgres::server::Server,
+        sqlite::files::Files,
+        store::{MayFold, Store},
         write,
     },
 };
-
-/// Connections that read side by side.
-const READERS: usize = 4;
 
 /// The views of one log. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Views {
     log_id: LogId,
-    pub(crate) writer: Connections,
-    pub(crate) readers: Connections,
+    store: Store,
     standings: Arc<[watch::Sender<Standing>]>,
     /// How many times the rows were discarded, or others took their place.
     generation: watch::Sender<u64>,
+    /// Tells that somebody waits for rows.
+    wanted: Arc<Notify>,
 }
 
 /// How far a partition is folded, as readers see it.
@@ -44,13 +37,6 @@ struct Standing {
     end: Offset,
 }
 
-/// A file that is ready to be written and read.
-pub(crate) struct Opened {
-    writer: Connection,
-    readers: Vec<Connection>,
-    nexts: Vec<Offset>,
-}
-
 impl Views {
     /// Opens the views of the log `log_id` in the database at `path`, making or migrating it as needed. Views
     /// of another log and damaged ones are discarded with a warning: following the log folds them again.
@@ -58,16 +44,25 @@ impl Views {
     /// # Errors
     /// When the file cannot be used, is locked, is no database of ours or has a newer schema.
     pub fn open(path: &Path, log_id: LogId, partitions: u32) -> Result<Self, ViewError> {
-        let opened = open_or_begin_anew(path, log_id, partitions)?;
-        let path: Arc<Path> = path.into();
+        let (files, nexts) = Files::open(path, log_id, partitions)?;
+        Ok(Self::new(log_id, Store::Sqlite(files), nexts))
+    }
+
+    /// Opens the views of the log `log_id` on a server, making or migrating their schema as needed. Several
+    /// processes may share them. What another log's views are in is refused, since somebody may use it.
+    ///
+    /// # Errors
+    /// When the server does not answer or lets us not in, when the schema is another log's, no schema of ours or
+    /// newer.
+    pub async fn connect(address: &PostgresAddress, log_id: LogId, partitions: u32) -> Result<Self, ViewError> {
+        let (server, nexts) = Server::open(address, log_id, partitions).await?;
+        Ok(Self::new(log_id, Store::Postgres(server), nexts))
+    }
+
+    fn new(log_id: LogId, store: Store, nexts: Vec<Offset>) -> Self {
         let standing = |next| watch::Sender::new(Standing { next, end: next });
-        Ok(Self {
-            log_id,
-            writer: Connections::new(path.clone(), vec![opened.writer]),
-            readers: Connections::new(path, opened.readers),
-            standings: opened.nexts.into_iter().map(standing).collect(),
-            generation: watch::Sender::new(0),
-        })
+        let standings = nexts.into_iter().map(standing).collect();
+        Self { log_id, store, standings, generation: watch::Sender::new(0), wanted: Arc::default() }
     }
 
     /// The log that the views are of.
@@ -103,16 +98,24 @@ impl Views {
         let views = self.clone();
         let fold = move |database: Database<'_>| {
             let next = write::fold_batch(database, expected, &batch)?;
-            // While the connection is ours: nobody can have discarded these rows yet.
-            if let Some(standing) = views.standing(expected.partition) {
-                standing.send_modify(|standing| {
-                    standing.next = next.next_offset;
-                    standing.end = standing.end.max(next.next_offset);
-                });
-            }
+            // While the connection is ours: nobody can have discarded these rows of a file yet.
+            views.know(next);
             Ok(next)
         };
-        self.with(&self.writer, fold).await
+        let generation = *self.generation.borrow();
+        self.or_discard(generation, self.store.write(fold).await).await
+    }
+
+    /// The rows of a partition are at `position`.
+    fn know(&self, position: Position) {
+        if let Some(standing) = self.standing(position.partition) {
+            standing.send_if_modified(|standing| {
+                let before = *standing;
+                standing.next = position.next_offset;
+                standing.end = standing.end.max(position.next_offset);
+                before != *standing
+            });
+        }
     }
 
     /// How far a partition is folded, as the database has it.
@@ -120,58 +123,95 @@ impl Views {
     /// # Errors
     /// When the database cannot be read.
     pub async fn stored_position(&self, partition: PartitionId) -> Result<Position, ViewError> {
-        self.with(&self.writer, move |database| write::position(database, partition)).await
+        let generation = *self.generation.borrow();
+        let read = self.store.write(move |database| write::position(database, partition)).await;
+        self.or_discard(generation, read).await
     }
 
-    /// Deletes the file and begins an empty one in its place. Whoever follows is told; following again folds
-    /// everything again.
+    /// As [`Views::stored_position`], and readers who wait are told.
+    pub(crate) async fn look_up_position(&self, partition: PartitionId) -> Result<Position, ViewError> {
+        let position = self.stored_position(partition).await?;
+        self.know(position);
+        Ok(position)
+    }
+
+    /// The right to fold a partition; none while another process has it.
+    pub(crate) async fn may_fold(&self, partition: PartitionId) -> Result<Option<MayFold>, ViewError> {
+        self.store.may_fold(partition).await
+    }
+
+    /// Waits for `idle`, or shortly when somebody waits for rows of the partition.
+    pub(crate) async fn pause(&self, partition: PartitionId, idle: Duration, shortly: Duration) {
+        let is_waited_for = || self.standing(partition).is_some_and(|standing| standing.receiver_count() > 0);
+        if is_waited_for() {
+            tokio::time::sleep(shortly).await;
+        } else {
+            tokio::select! {
+                () = tokio::time::sleep(idle) => {}
+                () = self.wanted.notified() => {}
+            }
+        }
+    }
+
+    /// Removes all rows: deletes the file, or empties the tables that others use too. Whoever follows is told, or
+    /// finds out; following again folds everything again.
     ///
     /// # Errors
-    /// When the file cannot be deleted or made.
+    /// When the file cannot be deleted or made, or the server does not do it.
     pub async fn discard(&self) -> Result<(), ViewError> {
         let generation = *self.generation.borrow();
-        self.discard_generation(generation).await
+        self.discard_generation(generation, None).await
+    }
+
+    /// As [`Views::discard`], because of what the rows at `position` are. Where others share them, they stay when
+    /// they are somewhere else by now.
+    pub(crate) async fn discard_at(&self, position: Position) -> Result<(), ViewError> {
+        let generation = *self.generation.borrow();
+        self.discard_generation(generation, Some(position)).await
     }
 
     /// On a task of its own: a caller that goes away must not leave it half done.
-    async fn discard_generation(&self, generation: u64) -> Result<(), ViewError> {
+    async fn discard_generation(&self, generation: u64, position: Option<Position>) -> Result<(), ViewError> {
         let views = self.clone();
-        let task = tokio::spawn(async move { views.begin_anew(generation).await });
+        let task = tokio::spawn(async move { views.begin_anew(generation, position).await });
         task.await.map_err(|_| ViewError::Closed)?
     }
 
     /// Discards the rows unless somebody else did since `generation`: many may meet the same damage at once.
-    async fn begin_anew(&self, generation: u64) -> Result<(), ViewError> {
-        let writer = self.writer.close().await?;
-        let readers = self.readers.close().await?;
-        if *self.generation.borrow() != generation {
-            return Ok(());
+    async fn begin_anew(&self, generation: u64, position: Option<Position>) -> Result<(), ViewError> {
+        let is_wanted = || *self.generation.borrow() == generation;
+        let mut is_done = false;
+        self.store
+            .begin_anew(position, is_wanted, |nexts| {
+                self.stand_at(nexts);
+                is_done = true;
+            })
+            .await?;
+        if is_done {
+            self.generation.send_modify(|generation| *generation += 1);
         }
-        let (path, log_id, partitions) = (self.writer.path(), self.log_id, self.partitions());
-        let file = path.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            schema::discard(&file)?;
-            open_or_begin_anew(&file, log_id, partitions)
-        });
-        let opened = opened.await.map_err(|_| ViewError::Closed)??;
-        self.take_over((writer, readers), path, opened);
         Ok(())
     }
 
-    /// Opens a file with these views beside the one that is read.
-    pub(crate) fn open_beside(&self, path: &Path) -> Result<Opened, ViewError> {
-        let other = || ViewError::Unusable { path: path.to_owned(), reason: "it is of another log".into() };
-        open(path, self.log_id, self.partitions())?.ok_or_else(other)
+    /// The partitions are folded up to there; those that are not named are not at all.
+    pub(crate) fn stand_at(&self, nexts: &[Offset]) {
+        let nexts = nexts.iter().copied().chain(std::iter::repeat(Offset(0)));
+        for (standing, next) in self.standings.iter().zip(nexts) {
+            standing.send_modify(|standing| standing.next = next);
+        }
     }
 
-    /// Reads and writes the file that was opened from now on. Whoever follows is told, and follows again.
-    pub(crate) fn take_over(&self, (writer, readers): (Closed, Closed), path: Arc<Path>, opened: Opened) {
-        for (standing, next) in self.standings.iter().zip(&opened.nexts) {
-            standing.send_modify(|standing| standing.next = *next);
-        }
-        self.writer.put(writer, path.clone(), vec![opened.writer]);
-        self.readers.put(readers, path, opened.readers);
+    /// Other rows are read from now on. Whoever follows is told, and follows again.
+    pub(crate) fn are_others(&self) {
         self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// The file that they are in, if they are in one.
+    pub(crate) fn files(&self) -> Option<&Files> {
+        match &self.store {
+            Store::Sqlite(files) => Some(files),
+            Store::Postgres(_) => None,
+        }
     }
 
     /// Tells when the rows are discarded, or others take their place, from now on.
@@ -179,26 +219,24 @@ impl Views {
         self.generation.subscribe()
     }
 
-    /// Does `work` with a connection of `connections`; rows that cannot be trusted are discarded.
-    async fn with<T: Send + 'static>(
-        &self,
-        connections: &Connections,
-        work: impl FnOnce(Database<'_>) -> Result<T, ViewError> + Send + 'static,
-    ) -> Result<T, ViewError> {
-        let generation = *self.generation.borrow();
-        let answer = connections.with(work).await;
-        if let Err(error @ (ViewError::Corrupt { .. } | ViewError::BadRow { .. })) = &answer {
+    /// Rows of a file that cannot be trusted are discarded. Those that others use stay: what one reader cannot read
+    /// may be of a newer program, and is told instead.
+    async fn or_discard<T>(&self, generation: u64, answer: Result<T, ViewError>) -> Result<T, ViewError> {
+        if let Err(error @ (ViewError::Corrupt { .. } | ViewError::BadRow { .. })) = &answer
+            && !self.store.is_shared()
+        {
             tracing::warn!(%error, "the views are discarded and folded again from the log");
-            self.discard_generation(generation).await?;
+            self.discard_generation(generation, None).await?;
         }
         answer
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Database<'_>) -> Result<T, ViewError> + Send + 'static,
+        work: impl Fn(Database<'_>) -> Result<T, ViewError> + Send + 'static,
     ) -> Result<T, ViewError> {
-        self.with(&self.readers, work).await
+        let generation = *self.generation.borrow();
+        self.or_discard(generation, self.store.read(work).await).await
     }
 
     /// Waits until the event at `wanted` is visible to reads.
@@ -210,6 +248,7 @@ impl Views {
             return Err(Lagging { partition, wanted, position: Offset(0), waited: Duration::ZERO });
         };
         let mut standing = standing.subscribe();
+        self.wanted.notify_waiters();
         match tokio::time::timeout(timeout, standing.wait_for(|standing| standing.next > wanted)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -231,184 +270,4 @@ impl Views {
         let standing = self.standing(partition).map(|standing| *standing.borrow()).unwrap_or_default();
         standing.end.0.saturating_sub(standing.next.0)
     }
-
-    /// A page of sessions.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn sessions(
-        &self,
-        scope: &Scope,
-        filter: &SessionFilter,
-        paging: Paging,
-    ) -> Result<Page<SessionRow>, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| read::sessions(database, &scope, &filter, paging)).await
-    }
-
-    /// How many sessions the filter names.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn count_sessions(&self, scope: &Scope, filter: &SessionFilter) -> Result<u64, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| read::count_sessions(database, &scope, &filter)).await
-    }
-
-    /// One session; another user's is as if it did not exist.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn session(&self, scope: &Scope, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
-        let (scope, session) = (scope.clone(), session.clone());
-        self.read(move |database| read::session(database, &scope, &session)).await
-    }
-
-    /// A page of runs, newest first. Runs that have not ended have the short `run_data`.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn runs(&self, scope: &Scope, filter: &RunFilter, paging: Paging) -> Result<Page<RunRow>, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| read::runs(database, &scope, &filter, paging)).await
-    }
-
-    /// How many runs have each status that any has, at one moment.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn runs_by_status(&self, scope: &Scope) -> Result<Vec<StatusCount>, ViewError> {
-        let scope = scope.clone();
-        self.read(move |database| read::runs_by_status(database, &scope)).await
-    }
-
-    /// How many runs the filter names.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn count_runs(&self, scope: &Scope, filter: &RunFilter) -> Result<u64, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| read::count_runs(database, &scope, &filter)).await
-    }
-
-    /// All runs of a session in the order they were started, each with all that is known of it.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn session_runs(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        filter: &RunFilter,
-    ) -> Result<Vec<RunRow>, ViewError> {
-        let scope = scope.clone();
-        let filter = RunFilter { session_id: Some(session.clone()), ..filter.clone() };
-        self.read(move |database| read::session_runs(database, &scope, &filter)).await
-    }
-
-    /// One run with all that is known of it, also while it is at work; another user's is as if it did not exist.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn run(&self, scope: &Scope, run: &RunId) -> Result<Option<RunRow>, ViewError> {
-        let (scope, run) = (scope.clone(), run.clone());
-        self.read(move |database| read::run(database, &scope, &run)).await
-    }
-
-    /// The events of a run in order, those after `after_seq` if it is given; empty when there is no such run.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn run_events(
-        &self,
-        scope: &Scope,
-        run: &RunId,
-        after_seq: Option<u64>,
-    ) -> Result<Vec<RunEventRow>, ViewError> {
-        let (scope, run) = (scope.clone(), run.clone());
-        self.read(move |database| read::run_events(database, &scope, &run, after_seq)).await
-    }
-
-    /// Where a run is; another user's is as if it did not exist.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn run_status(&self, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
-        let (scope, run) = (scope.clone(), run.clone());
-        self.read(move |database| read::run_status(database, &scope, &run)).await
-    }
-
-    /// The metrics of users and days, by day and user; a user's are theirs alone.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn metrics(&self, scope: &Scope, filter: &MetricsFilter) -> Result<Vec<MetricsRow>, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| metrics::list(database, &scope, &filter)).await
-    }
-
-    /// A page of what waits, or waited, for somebody, newest first.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn approvals(
-        &self,
-        scope: &Scope,
-        filter: &ApprovalFilter,
-        paging: Paging,
-    ) -> Result<Page<ApprovalRow>, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| approvals::page(database, &scope, &filter, paging)).await
-    }
-
-    /// How many waits for somebody the filter names.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn count_approvals(&self, scope: &Scope, filter: &ApprovalFilter) -> Result<u64, ViewError> {
-        let (scope, filter) = (scope.clone(), filter.clone());
-        self.read(move |database| approvals::count(database, &scope, &filter)).await
-    }
-
-    /// One wait for somebody; one in another user's run is as if it did not exist.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn approval(&self, scope: &Scope, id: &str) -> Result<Option<ApprovalRow>, ViewError> {
-        let (scope, id) = (scope.clone(), id.to_owned());
-        self.read(move |database| approvals::one(database, &scope, &id)).await
-    }
-
-    /// All rows, to compare with another fold of the same log.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn dump(&self) -> Result<Dump, ViewError> {
-        self.read(read::dump).await
-    }
-}
-
-fn open_or_begin_anew(path: &Path, log_id: LogId, partitions: u32) -> Result<Opened, ViewError> {
-    let reason = match open(path, log_id, partitions) {
-        Ok(Some(opened)) => return Ok(opened),
-        Ok(None) => "they are of another log".into(),
-        Err(ViewError::Corrupt { reason, .. } | ViewError::BadRow { reason, .. }) => reason,
-        Err(error) => return Err(error),
-    };
-    tracing::warn!(path = %path.display(), %reason, "the views are discarded and folded again from the log");
-    schema::discard(path)?;
-    let unusable = || ViewError::Unusable { path: path.to_owned(), reason: "a new file is not as it was made".into() };
-    open(path, log_id, partitions)?.ok_or_else(unusable)
-}
-
-fn open(path: &Path, log_id: LogId, partitions: u32) -> Result<Option<Opened>, ViewError> {
-    let writer = schema::connect(path)?;
-    let database = Database { connection: &writer, path };
-    if schema::prepare(database, log_id, partitions)? == Content::OfAnotherLog {
-        return Ok(None);
-    }
-    let next = |partition| write::position(database, partition).map(|position| position.next_offset);
-    let nexts = (0..partitions).map(PartitionId).map(next).collect::<Result<_, _>>()?;
-    let readers = (0..READERS).map(|_| schema::connect(path)).collect::<Result<_, _>>()?;
-    Ok(Some(Opened { writer, readers, nexts }))
 }

@@ -29,7 +29,6 @@ mod a29_cancel;
 mod a33_connections;
 mod a38_rebuild;
 mod accepted_losses;
-mod arenas;
 mod audits;
 mod bad_input;
 mod fallbacks;

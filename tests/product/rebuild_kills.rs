@@ -38,6 +38,20 @@ fn rows(database: &Path) -> BTreeMap<String, Vec<String>> {
     all.collect()
 }
 
+/// Goes on with a generation that is not finished, or drops it and begins another: what is to be asked for.
+async fn next_try(product: &Product, goes_on: bool) -> String {
+    let unfinished = generations(product).await.into_iter().find(|one| one["live"] == false);
+    match unfinished.map(|one| one["generation"].clone()) {
+        Some(number) if goes_on => format!("/projections/rebuild?generation={number}"),
+        Some(number) => {
+            let drop = product.request(Method::DELETE, &format!("/projections/{number}"));
+            Product::ask(drop).await.expect(204);
+            "/projections/rebuild".to_owned()
+        }
+        None => "/projections/rebuild".to_owned(),
+    }
+}
+
 #[tokio::test]
 async fn a_rebuild_that_is_killed_ten_times_comes_to_the_rows_of_a_fresh_node() {
     let mut dice = dice("rebuild_kills");
@@ -48,16 +62,7 @@ async fn a_rebuild_that_is_killed_ten_times_comes_to_the_rows_of_a_fresh_node() 
     }
     for kill in 0..KILLS {
         let was = live(&product).await;
-        let unfinished = generations(&product).await.into_iter().find(|one| one["live"] == false);
-        let path = match unfinished.map(|one| one["generation"].clone()) {
-            Some(number) if dice.random_bool(0.5) => format!("/projections/rebuild?generation={number}"),
-            Some(number) => {
-                let drop = product.request(Method::DELETE, &format!("/projections/{number}"));
-                Product::ask(drop).await.expect(204);
-                "/projections/rebuild".to_owned()
-            }
-            None => "/projections/rebuild".to_owned(),
-        };
+        let path = next_try(&product, dice.random_bool(0.5)).await;
         let number = product.post(&path, &[]).await.expect(202).json()["generation"].as_u64().expect("a number");
         let pause = moment(&mut dice) * 4;
         let asked = product.request(Method::POST, &format!("/projections/{number}/swap?wait_s=60"));

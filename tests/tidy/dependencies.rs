@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("reenact-snapshots", &["reenact-events"]),
     ("reenact-actors", &["reenact-events", "reenact-snapshots"]),
     ("reenact-agents", &["reenact-events", "reenact-actors"]),
-    ("reenact-projections", &["reenact-events", "reenact-snapshots"]),
+    ("reenact-projections", &["reenact-events", "reenact-snapshots", "reenact-postgres-rig"]),
     (
         "reenact-server",
         &[
@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("reenact-kafka", &["reenact-events", "reenact-kafka-rig"]),
     ("reenact-kafka-rig", &[]),
+    ("reenact-postgres-rig", &[]),
     ("xtask", &["reenact-kafka-rig"]),
 ];
 
@@ -40,6 +41,7 @@ const ENGINES: &[(&str, &[&str])] = &[
     ("bincode", &["reenact-snapshots"]),
     ("rdkafka", &["reenact-kafka", "reenact-tests"]),
     ("rusqlite", &["reenact-embedded", "reenact-projections", "reenact-tests"]),
+    ("tokio-postgres", &["reenact-projections"]),
 ];
 
 /// What a room must not be built on; its tests may use it.

@@ -8,7 +8,6 @@ mod views;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -17,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
-use reenact_projections::{Files, Generations, Rebuilds, ViewError, Views};
+use reenact_projections::{Rebuilds, ViewError, Views};
 use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
@@ -80,10 +79,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let opened = log::open(config, app, clock.clone()).await?;
     let log = opened.log;
     let blobs = blobs(config, app, log.log_id()).await?;
-    let (generations, views) = {
-        let (data, log_id, partitions) = (config.data.clone(), log.log_id(), log.partitions());
-        blocking(move || open_views(&data, log_id, partitions)).await??
-    };
+    let (generations, views) = views::open(config, &*log).await?;
     let rebuilds = Rebuilds::new(generations, views.clone(), log.clone());
     let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
@@ -115,13 +111,6 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
     app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own));
     Ok(Deployment { node, follow, _held: opened.held })
-}
-
-/// The generations of the views, and the live one.
-fn open_views(data: &Path, log_id: LogId, partitions: u32) -> anyhow::Result<(Arc<dyn Generations>, Views)> {
-    let generations = Files::open(data, log_id, partitions)?;
-    let views = Views::open(&generations.file(generations.live()?), log_id, partitions)?;
-    Ok((Arc::new(generations), views))
 }
 
 async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {

@@ -15,7 +15,7 @@ pub(crate) struct Need {
     probe: &'static [&'static str],
 }
 
-/// For the broker, for the client library that is compiled, and for the examples that publish with kcat and Java.
+/// For the broker, for the database, for the client library that is compiled, and for the examples that publish with kcat and Java.
 pub(crate) const FOR_TESTS: &[Need] = &[
     Need { package: "openjdk-17-jdk-headless", probe: &["javac", "-version"] },
     Need { package: "maven", probe: &["mvn", "-version"] },
@@ -26,10 +26,17 @@ pub(crate) const FOR_TESTS: &[Need] = &[
     Need { package: "openssl", probe: &["openssl", "version"] },
     Need { package: "libssl-dev", probe: &["pkg-config", "--exists", "openssl"] },
     Need { package: "zlib1g-dev", probe: &["pkg-config", "--exists", "zlib"] },
+    POSTGRESQL,
 ];
 
 /// For the bench that AgentOS stands beside.
-pub(crate) const FOR_BENCH: &[Need] = &[Need { package: "postgresql", probe: &["pg_config", "--bindir"] }];
+pub(crate) const FOR_BENCH: &[Need] = &[POSTGRESQL];
+
+/// Its programs stand in a folder for each version, which is not in the path.
+const POSTGRESQL: Need = Need {
+    package: "postgresql",
+    probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres || command -v postgres"],
+};
 
 /// Installs what is missing of those.
 pub(crate) fn set_up(place: &Place, needs: &[Need]) -> anyhow::Result<()> {

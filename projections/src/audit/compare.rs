@@ -1,7 +1,5 @@
 //! Live rows beside rows that were folded again: which tables differ, and in which row and column first.
 
-use std::cmp::Ordering;
-
 use super::{
     Snapshot, Table, TableDigest, Value,
     digest::{bucket, hash},
@@ -98,7 +96,7 @@ fn bucket_of(snapshot: &Snapshot, table: &Table, wanted: usize) -> Result<Vec<Ha
         }
         Ok(())
     })?;
-    rows.sort_by(|(left, _), (right, _)| left.partial_cmp(right).unwrap_or(Ordering::Equal));
+    rows.sort();
     Ok(rows)
 }
 

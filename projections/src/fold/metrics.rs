@@ -1,6 +1,8 @@
 //! What an event changes in the metrics of a user and day.
 
-use reenact_events::{Timestamp, agent::AgentSpec, event::RunStatus};
+use std::fmt;
+
+use reenact_events::{Timestamp, UserId, agent::AgentSpec, event::RunStatus};
 
 use super::{Rows, run::RunView, usage::ModelUsage};
 use crate::{
@@ -9,27 +11,46 @@ use crate::{
     query::{RunRow, SessionRow},
 };
 
+/// A change of the metrics of a user and day. Changes commute, so they may be made later than they are known.
+pub struct MetricsChange {
+    at: Timestamp,
+    what: Box<dyn FnOnce(&mut MetricsRow) + Send>,
+}
+
+impl fmt::Debug for MetricsChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsChange").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl MetricsChange {
+    /// Makes the change in the row of a user and day, which may not be there yet.
+    pub fn make(self, row: &mut Option<MetricsRow>, user: Option<&UserId>, date: &str) {
+        let row = row.get_or_insert_with(|| MetricsRow::new(user.cloned(), date.to_owned(), self.at));
+        (self.what)(row);
+        row.touch(self.at);
+    }
+}
+
 /// A session was made.
 pub(super) fn session_made(rows: &mut dyn Rows, session: &SessionRow, at: Timestamp) -> Result<(), ViewError> {
-    let date = day_of(session.created_at);
-    let row = rows.metrics(session.user_id.as_ref(), &date)?;
-    let mut row = row.unwrap_or_else(|| MetricsRow::new(session.user_id.clone(), date, at));
-    row.agent_sessions_count += 1;
-    row.touch(at);
-    rows.put_metrics(row)
+    let what = Box::new(|row: &mut MetricsRow| row.agent_sessions_count += 1);
+    rows.change_metrics(session.user_id.as_ref(), &day_of(session.created_at), MetricsChange { at, what })
 }
 
 /// A run was accepted.
 pub(super) fn run_accepted(rows: &mut dyn Rows, run: &RunRow, at: Timestamp) -> Result<(), ViewError> {
-    change(rows, run, at, |row, agent| row.run_accepted(agent, run.status))
+    let status = run.status;
+    change(rows, run, at, move |row, agent| row.run_accepted(agent, status))
 }
 
 /// A run was at `from` and is where its row says.
 pub(super) fn run_moved(rows: &mut dyn Rows, run: &RunRow, from: RunStatus, at: Timestamp) -> Result<(), ViewError> {
-    if run.status == from {
+    let to = run.status;
+    if to == from {
         return Ok(());
     }
-    change(rows, run, at, |row, _| row.run_moved(from, run.status))
+    change(rows, run, at, move |row, _| row.run_moved(from, to))
 }
 
 /// A run ended: what it used since it was accepted, or queued again, counts.
@@ -41,11 +62,11 @@ pub(super) fn run_used(
     at: Timestamp,
 ) -> Result<(), ViewError> {
     let used = ModelUsage::of(view).since(&view.counted);
-    let own = spec.map(|spec| &spec.model);
-    change(rows, run, at, |row, agent| {
+    let own = spec.map(|spec| (spec.model.id.clone(), spec.model.provider.clone()));
+    change(rows, run, at, move |row, agent| {
         for (model, calls) in used.by_model() {
             let asked = model.map(|model| (Some(&*model.id), Some(&*model.provider)));
-            let own = || (own.map(|model| &*model.id), own.map(|model| &*model.provider));
+            let own = || own.as_ref().map_or((None, None), |(id, provider)| (Some(&**id), Some(&**provider)));
             row.run_used(agent, asked.unwrap_or_else(own), calls);
         }
     })
@@ -55,12 +76,9 @@ fn change(
     rows: &mut dyn Rows,
     run: &RunRow,
     at: Timestamp,
-    what: impl FnOnce(&mut MetricsRow, &str),
+    what: impl FnOnce(&mut MetricsRow, &str) + Send + 'static,
 ) -> Result<(), ViewError> {
-    let date = day_of(run.created_at);
-    let row = rows.metrics(run.user_id.as_ref(), &date)?;
-    let mut row = row.unwrap_or_else(|| MetricsRow::new(run.user_id.clone(), date, at));
-    what(&mut row, run.agent_id.as_deref().unwrap_or_default());
-    row.touch(at);
-    rows.put_metrics(row)
+    let agent = run.agent_id.clone().unwrap_or_default();
+    let what = Box::new(move |row: &mut MetricsRow| what(row, &agent));
+    rows.change_metrics(run.user_id.as_ref(), &day_of(run.created_at), MetricsChange { at, what })
 }

@@ -10,13 +10,15 @@ use std::{
 
 use reenact_events::{LogId, PartitionId};
 use rusqlite::{Connection, OpenFlags};
+use tokio::runtime::Handle;
 
-use super::{GenerationError, Generations};
+use super::{Fill, GenerationError, Generations};
 use crate::{
-    Loader, Position, ViewError,
+    Loader, Position, ViewError, Views,
     sql::{
-        database::{Database, view_error},
-        schema, write,
+        database::Database,
+        sqlite::{Sqlite, place, schema, view_error},
+        write,
     },
 };
 
@@ -54,6 +56,12 @@ impl Files {
     #[must_use]
     pub fn look(folder: &Path, log_id: LogId, partitions: u32) -> Self {
         Self { folder: folder.to_owned(), log_id, partitions, _lock: None }
+    }
+
+    /// The file of a generation.
+    #[must_use]
+    pub fn file(&self, number: u32) -> PathBuf {
+        self.folder.join(name(number))
     }
 
     fn pointer(&self) -> PathBuf {
@@ -108,7 +116,7 @@ fn number(name: &str) -> Option<u32> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> GenerationError {
-    ViewError::Unusable { path: path.to_owned(), reason: error.to_string().into() }.into()
+    ViewError::Unusable { database: place(path), reason: error.to_string().into() }.into()
 }
 
 fn lock(folder: &Path) -> Result<File, GenerationError> {
@@ -146,12 +154,12 @@ impl Generations for Files {
         let path = self.file(number);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(|error| view_error(&path, &error))?;
-        let database = Database { connection: &connection, path: &path };
-        database.batch("PRAGMA busy_timeout = 5000;")?;
-        let is_empty = schema::known_version(database)? == 0;
+        let sqlite = Sqlite { connection: &connection, path: &path };
+        sqlite.batch("PRAGMA busy_timeout = 5000;")?;
+        let is_empty = schema::known_version(sqlite)? == 0;
         let at = |partition| match is_empty {
             true => Ok(Position::start(partition)),
-            false => write::position(database, partition),
+            false => write::position(Database::Sqlite(sqlite), partition),
         };
         let positions: Result<Vec<_>, _> = (0..self.partitions).map(PartitionId).map(at).collect();
         match positions {
@@ -166,13 +174,25 @@ impl Generations for Files {
         Ok(Loader::open(&self.file(number), self.log_id, self.partitions)?)
     }
 
-    fn file(&self, number: u32) -> PathBuf {
-        self.folder.join(name(number))
-    }
-
-    fn switch(&self, number: u32) -> Result<(), GenerationError> {
+    fn swap(&self, number: u32, views: Option<&Views>, fill: Fill<'_>) -> Result<(), GenerationError> {
         self.known(number)?;
-        self.point_to(number)
+        self.beside(number)?;
+        let Some((views, files)) = views.and_then(|views| Some((views, views.files()?))) else {
+            // Live rows that cannot be read are no reason to keep them.
+            let live = self.positions(self.live()?).unwrap_or_default();
+            let live: Vec<_> = live.iter().map(|live| (live.partition, live.next_offset)).collect();
+            fill(&live)?;
+            return self.point_to(number);
+        };
+        let runtime = Handle::current();
+        let writer = runtime.block_on(files.stop_writing())?;
+        let partitions = (0..self.partitions).map(PartitionId);
+        let live: Vec<_> = partitions.map(|partition| (partition, views.position(partition))).collect();
+        fill(&live)?;
+        let (file, switch) = (self.file(number), || self.point_to(number));
+        runtime.block_on(files.move_to(writer, &file, switch, |nexts| views.stand_at(nexts)))?;
+        views.are_others();
+        Ok(())
     }
 
     fn remove(&self, number: u32) -> Result<(), GenerationError> {
@@ -213,9 +233,9 @@ mod tests {
         let files = open(folder.path()).expect("opens");
         assert!(matches!(files.loader(1), Err(GenerationError::Live { number: 1 })));
         drop(files.loader(2).expect("is made"));
-        files.switch(2).expect("switches");
+        files.swap(2, None, &mut |_| Ok(())).expect("switches");
         assert!(matches!(files.remove(2), Err(GenerationError::Live { number: 2 })));
-        let unknown = files.switch(7).expect_err("is not there").to_string();
+        let unknown = files.swap(7, None, &mut |_| Ok(())).expect_err("is not there").to_string();
         assert!(unknown.ends_with("there are: 2"), "{unknown}");
         assert_eq!((files.live().expect("live"), files.next().expect("next")), (2, 3));
     }

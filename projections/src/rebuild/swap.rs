@@ -1,9 +1,10 @@
 //! The swap under readers.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::StreamExt;
-use reenact_events::{Offset, PartitionId};
+use reenact_events::{EventLog, Offset, PartitionId};
+use tokio::runtime::Handle;
 
 use super::{Filling, Rebuilds, Shared, Stage, Standing, ends};
 use crate::{GenerationError, Loader, ViewError, generations::not_behind};
@@ -26,7 +27,7 @@ impl Rebuilds {
         let mut work = self.work.lock().await;
         let is_known = work.as_ref().is_some_and(|work| work.number == number && work.is_alive());
         if !is_known {
-            self.vacant(work.as_ref(), Some(number))?;
+            self.vacant(work.as_ref(), Some(number)).await?;
             *work = Some(self.work_on(number));
         }
         let Some(shared) = work.as_ref().map(|work| work.shared.clone()) else { return Err(ViewError::Closed.into()) };
@@ -64,45 +65,38 @@ impl Rebuilds {
     /// Where a generation stands, as its rows say.
     async fn standing(&self, number: u32) -> Result<Standing, GenerationError> {
         let ends = ends(&*self.log).await?;
-        Ok(Standing::of(number, false, &self.generations.positions(number)?, &ends))
+        let positions = self.ask(move |generations| generations.positions(number)).await?;
+        Ok(Standing::of(number, false, &positions, &ends))
     }
 
-    /// The live rows stand still from the first line on; readers do for the last ones.
+    /// Has readers go on there: on a thread that may block, as most of it waits for a database.
     async fn switch(&self, number: u32, shared: &Shared) -> Result<(), GenerationError> {
-        let stopped = || GenerationError::Stopped { number, reason: "it was taken away".to_owned() };
+        let stopped = move || GenerationError::Stopped { number, reason: "it was taken away".to_owned() };
         let mut guard = shared.loader.clone().lock_owned().await;
-        let mut loader = guard.take().ok_or_else(stopped)?;
-        let writer = self.views.writer.close().await?;
-        let live: Vec<_> = (0..self.views.partitions())
-            .map(PartitionId)
-            .map(|partition| (partition, self.views.position(partition)))
-            .collect();
-        for (partition, until) in &live {
-            loader = self.fold_until(loader, *partition, *until).await?;
-        }
-        not_behind(number, loader.positions(), &live)?;
-        let (views, file) = (self.views.clone(), self.generations.file(number));
-        let opened = tokio::task::spawn_blocking(move || {
-            loader.finish()?;
-            drop(loader);
-            Ok::<_, ViewError>((views.open_beside(&file)?, Arc::from(file)))
+        let mut filled = Some(guard.take().ok_or_else(stopped)?);
+        let (generations, views, log) = (self.generations.clone(), self.views.clone(), self.log.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            generations.swap(number, Some(&views), &mut |live| {
+                let mut loader = filled.take().ok_or_else(stopped)?;
+                for (partition, until) in live {
+                    fold_until(&*log, &mut loader, *partition, *until)?;
+                }
+                not_behind(number, loader.positions(), live)?;
+                Ok(loader.finish()?)
+            })
         });
-        let (opened, file) = opened.await.map_err(|_| ViewError::Closed)??;
-        let readers = self.views.readers.close().await?;
-        self.generations.switch(number)?;
-        self.views.take_over((writer, readers), file, opened);
+        done.await.map_err(|_| ViewError::Closed)??;
         tracing::info!(generation = number, "the views are read from another generation");
         Ok(())
     }
+}
 
-    /// Folds what the live rows have and these do not: a few events that came a moment ago.
-    async fn fold_until(&self, mut loader: Loader, partition: PartitionId, until: Offset) -> Result<Loader, ViewError> {
-        let mut tail = self.log.tail(partition, loader.position(partition)?.next_offset);
-        while loader.position(partition)?.next_offset < until {
-            let event = tail.next().await.ok_or(ViewError::LogEnded { partition })??;
-            let folded = tokio::task::spawn_blocking(move || loader.fold(partition, &[event]).map(|_| loader));
-            loader = folded.await.map_err(|_| ViewError::Closed)??;
-        }
-        Ok(loader)
+/// Folds what the live rows have and these do not: a few events that came a moment ago. Blocks.
+fn fold_until(log: &dyn EventLog, loader: &mut Loader, partition: PartitionId, until: Offset) -> Result<(), ViewError> {
+    let mut tail = log.tail(partition, loader.position(partition)?.next_offset);
+    while loader.position(partition)?.next_offset < until {
+        let event = Handle::current().block_on(tail.next()).ok_or(ViewError::LogEnded { partition })??;
+        loader.fold(partition, &[event])?;
     }
+    Ok(())
 }

@@ -1,24 +1,27 @@
-//! The rows of one batch: each run, session, and day of a user that it is about is read once and written once, however
-//! many of its events the batch has.
+//! The rows of one batch: what it is about is read ahead, all at once, and what changes is written in the end, each row
+//! once, however many of the batch's events are about it.
 //!
-//! Under load a batch holds most of a run, from its acceptance to its end, and every write of a row changes indexes.
-//! What is kept here is bounded by the batch.
+//! Under load a batch holds most of a run, from its acceptance to its end, and every write of a row changes indexes;
+//! and a server is asked a few times for a batch, not for an event. What is kept here is bounded by the batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, Event, RunEvent, RunId, SessionId, UserId, agent::AgentSpec, event::SessionEvent};
 
-use super::{database::Database, rows};
+use super::{approvals, database::Database, metrics, rows};
 use crate::{
     ViewError,
-    fold::Rows,
+    fold::{MetricsChange, Rows, approvals::PENDING},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
 };
 
-/// A row as the batch leaves it so far.
+/// Of so many runs the events are read at once: a run may have many.
+const RUNS_READ_AT_ONCE: usize = 32;
+
+/// A row as the batch leaves it so far; none when there is none.
 struct Kept<T> {
-    row: T,
+    row: Option<T>,
     changed: bool,
 }
 
@@ -26,116 +29,251 @@ struct Kept<T> {
 pub(super) struct Gathered<'a> {
     database: Database<'a>,
     sessions: BTreeMap<SessionId, Kept<SessionRow>>,
+    /// The sessions that were there, as they were.
+    stored_sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, Kept<RunRow>>,
-    metrics: BTreeMap<(Option<UserId>, String), Kept<MetricsRow>>,
+    /// The runs whose earlier events will be asked for, in that order.
+    events_wanted: VecDeque<RunId>,
+    /// Those that were read, until they are asked for.
+    events_stored: BTreeMap<RunId, Vec<RunEventRow>>,
+    events_new: BTreeMap<RunId, Vec<RunEventRow>>,
+    approvals: BTreeMap<RunId, BTreeMap<String, Kept<ApprovalRow>>>,
+    /// The runs of which all that waits is in `approvals`.
+    approvals_read: BTreeSet<RunId>,
+    metrics: BTreeMap<(Option<UserId>, String), Vec<MetricsChange>>,
     components: BTreeMap<(AgentId, String), AgentSpec>,
+    components_new: BTreeMap<(AgentId, String), AgentSpec>,
 }
 
 impl<'a> Gathered<'a> {
-    /// Nothing was read yet.
-    pub(super) fn new(database: Database<'a>) -> Self {
-        Self {
+    /// Reads the rows that the events are about.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(super) fn read_ahead<'e>(
+        database: Database<'a>,
+        events: impl Iterator<Item = &'e Event> + Clone,
+    ) -> Result<Self, ViewError> {
+        let mut gathered = Self {
             database,
             sessions: BTreeMap::new(),
+            stored_sessions: BTreeMap::new(),
             runs: BTreeMap::new(),
+            events_wanted: VecDeque::new(),
+            events_stored: BTreeMap::new(),
+            events_new: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+            approvals_read: BTreeSet::new(),
             metrics: BTreeMap::new(),
             components: BTreeMap::new(),
-        }
+            components_new: BTreeMap::new(),
+        };
+        let run_events =
+            events.clone().filter_map(|event| if let Event::Run(event) = event { Some(event) } else { None });
+        gathered.read_runs(run_events.clone().map(RunEvent::run_id).collect())?;
+        let named = events.filter_map(session_of).cloned();
+        let of_runs = gathered.runs.values().filter_map(|kept| Some(kept.row.as_ref()?.session_id.clone()));
+        let sessions = named.chain(of_runs).collect();
+        gathered.read_sessions(sessions)?;
+        let looking_back: Vec<_> = run_events.filter(|event| looks_back(event)).map(RunEvent::run_id).collect();
+        gathered.read_approvals(looking_back.iter().copied().collect())?;
+        let mut seen = BTreeSet::new();
+        gathered.events_wanted = looking_back.into_iter().filter(|run| seen.insert(*run)).cloned().collect();
+        Ok(gathered)
     }
 
-    /// Writes what has changed, and forgets what was read.
+    fn read_runs(&mut self, ids: BTreeSet<&RunId>) -> Result<(), ViewError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let found = rows::runs_of(self.database, ids.iter().copied())?;
+        self.runs.extend(ids.into_iter().map(|id| (id.clone(), Kept { row: None, changed: false })));
+        self.runs.extend(found.into_iter().map(|row| (row.run_id.clone(), Kept { row: Some(row), changed: false })));
+        Ok(())
+    }
+
+    fn read_sessions(&mut self, ids: BTreeSet<SessionId>) -> Result<(), ViewError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let found = rows::sessions_of(self.database, &ids)?;
+        self.stored_sessions.extend(found.iter().map(|row| (row.session_id.clone(), row.clone())));
+        self.sessions.extend(ids.into_iter().map(|id| (id, Kept { row: None, changed: false })));
+        let kept = found.into_iter().map(|row| (row.session_id.clone(), Kept { row: Some(row), changed: false }));
+        self.sessions.extend(kept);
+        Ok(())
+    }
+
+    /// What the batch did already stays as it is.
+    fn read_approvals(&mut self, runs: BTreeSet<&RunId>) -> Result<(), ViewError> {
+        if runs.is_empty() {
+            return Ok(());
+        }
+        for row in approvals::pending_in(self.database, runs.iter().copied())? {
+            let of_run = self.approvals.entry(row.run_id.clone()).or_default();
+            of_run.entry(row.id.clone()).or_insert(Kept { row: Some(row), changed: false });
+        }
+        self.approvals_read.extend(runs.into_iter().cloned());
+        Ok(())
+    }
+
+    /// Writes what has changed, and forgets what was read. The sums come last, because nobody else may change them
+    /// from there to the end of the transaction.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub(super) fn write(&mut self) -> Result<(), ViewError> {
-        for (_, kept) in std::mem::take(&mut self.sessions).into_iter().filter(|(_, kept)| kept.changed) {
-            self.database.put_session(kept.row)?;
-        }
-        for (_, kept) in std::mem::take(&mut self.runs).into_iter().filter(|(_, kept)| kept.changed) {
-            self.database.put_run(kept.row)?;
-        }
-        for (_, kept) in std::mem::take(&mut self.metrics).into_iter().filter(|(_, kept)| kept.changed) {
-            self.database.put_metrics(kept.row)?;
-        }
-        Ok(())
+        self.write_sessions()?;
+        let runs = std::mem::take(&mut self.runs);
+        let changed: Vec<_> = changed(runs.values()).collect();
+        rows::put_runs(self.database, &changed)?;
+        let events = std::mem::take(&mut self.events_new);
+        let of_runs = events.iter().filter_map(|(run, events)| Some((run, runs.get(run)?.row.as_ref()?, events)));
+        let named =
+            of_runs.flat_map(|(run, row, events)| events.iter().map(move |event| (&row.session_id, run, event)));
+        rows::put_events(self.database, &named.collect::<Vec<_>>())?;
+        self.events_stored.clear();
+        let approvals = std::mem::take(&mut self.approvals);
+        self.approvals_read.clear();
+        approvals::put(self.database, &changed_in(&approvals))?;
+        rows::put_components(self.database, &std::mem::take(&mut self.components_new))?;
+        self.write_metrics()
     }
+
+    fn write_sessions(&mut self) -> Result<(), ViewError> {
+        let (sessions, stored) = (std::mem::take(&mut self.sessions), std::mem::take(&mut self.stored_sessions));
+        let is_touched =
+            |row: &&SessionRow| stored.get(&row.session_id).is_some_and(|stored| rows::is_touched_only(stored, row));
+        let (touched, whole): (Vec<_>, Vec<_>) = changed(sessions.values()).partition(is_touched);
+        rows::touch_sessions(self.database, &touched)?;
+        rows::put_sessions(self.database, &whole)
+    }
+
+    fn write_metrics(&mut self) -> Result<(), ViewError> {
+        let changes = std::mem::take(&mut self.metrics);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.database.alone_with_sums()?;
+        let ids: Vec<_> = changes.keys().map(|(user, date)| MetricsRow::id_of(user.as_ref(), date)).collect();
+        let found = metrics::of(self.database, ids.iter().map(String::as_str))?;
+        let mut found: BTreeMap<_, _> =
+            found.into_iter().map(|row| ((row.user_id.clone(), row.date.clone()), row)).collect();
+        let changed = changes.into_iter().filter_map(|((user, date), changes)| {
+            let mut row = found.remove(&(user.clone(), date.clone()));
+            changes.into_iter().for_each(|change| change.make(&mut row, user.as_ref(), &date));
+            row
+        });
+        metrics::put(self.database, &changed.collect::<Vec<_>>())
+    }
+}
+
+/// Whose session's row the event is about, where it says so.
+fn session_of(event: &Event) -> Option<&SessionId> {
+    match event {
+        Event::Session(SessionEvent::Created(event)) => Some(&event.session_id),
+        Event::Session(SessionEvent::Updated(event)) => Some(&event.session_id),
+        Event::Run(RunEvent::Queued(event)) => Some(&event.session_id),
+        _ => None,
+    }
+}
+
+/// Whether the fold of the event reads the events before it.
+fn looks_back(event: &RunEvent) -> bool {
+    use RunEvent::{Requeued, StepAnswered, StepExpired, StepInDoubt, StepResolved};
+    matches!(event, StepInDoubt(_) | StepResolved(_) | StepAnswered(_) | StepExpired(_) | Requeued(_)) || event.is_end()
+}
+
+fn changed<'k, T: 'k>(kept: impl Iterator<Item = &'k Kept<T>>) -> impl Iterator<Item = &'k T> {
+    kept.filter(|kept| kept.changed).filter_map(|kept| kept.row.as_ref())
+}
+
+fn changed_in(approvals: &BTreeMap<RunId, BTreeMap<String, Kept<ApprovalRow>>>) -> Vec<&ApprovalRow> {
+    changed(approvals.values().flat_map(BTreeMap::values)).collect()
 }
 
 impl Rows for Gathered<'_> {
     fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
-        if let Some(kept) = self.sessions.get(session) {
-            return Ok(Some(kept.row.clone()));
+        if !self.sessions.contains_key(session) {
+            self.read_sessions(BTreeSet::from([session.clone()]))?;
         }
-        let Some(row) = self.database.session(session)? else { return Ok(None) };
-        self.sessions.insert(session.clone(), Kept { row: row.clone(), changed: false });
-        Ok(Some(row))
+        Ok(self.sessions.get(session).and_then(|kept| kept.row.clone()))
     }
 
     fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError> {
-        self.sessions.insert(row.session_id.clone(), Kept { row, changed: true });
+        self.sessions.insert(row.session_id.clone(), Kept { row: Some(row), changed: true });
         Ok(())
     }
 
     fn delete_session(&mut self, session: &SessionId) -> Result<(), ViewError> {
         // Which runs it has is for the database to say.
         self.write()?;
-        self.database.delete_session(session)
+        rows::delete_session(self.database, session)
     }
 
     fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
-        if let Some(kept) = self.runs.get(run) {
-            return Ok(Some(kept.row.clone()));
+        if !self.runs.contains_key(run) {
+            self.read_runs(BTreeSet::from([run]))?;
         }
-        let Some(row) = self.database.run(run)? else { return Ok(None) };
-        self.runs.insert(run.clone(), Kept { row: row.clone(), changed: false });
-        Ok(Some(row))
+        Ok(self.runs.get(run).and_then(|kept| kept.row.clone()))
     }
 
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
-        self.runs.insert(row.run_id.clone(), Kept { row, changed: true });
+        self.runs.insert(row.run_id.clone(), Kept { row: Some(row), changed: true });
         Ok(())
     }
 
     fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
-        self.database.run_events(run)
+        if !self.events_stored.contains_key(run) {
+            let others = self.events_wanted.iter().filter(|other| *other != run);
+            let runs: BTreeSet<_> =
+                [run.clone()].into_iter().chain(others.take(RUNS_READ_AT_ONCE - 1).cloned()).collect();
+            self.events_wanted.retain(|wanted| !runs.contains(wanted));
+            let found = rows::events_of(self.database, &runs)?;
+            self.events_stored.extend(runs.into_iter().map(|run| (run, Vec::new())));
+            for (run, event) in found {
+                self.events_stored.entry(run).or_default().push(event);
+            }
+        }
+        // They are seldom asked for twice, and need not be kept.
+        let mut events = self.events_stored.remove(run).unwrap_or_default();
+        events.extend(self.events_new.get(run).into_iter().flatten().cloned());
+        Ok(events)
     }
 
     fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
-        match self.runs.get(run) {
-            Some(kept) => rows::put_event_of(self.database, &kept.row.session_id, run, &event),
-            None => self.database.put_run_event(run, event),
+        if self.run(run)?.is_some() {
+            self.events_new.entry(run.clone()).or_default().push(event);
         }
+        Ok(())
     }
 
     fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
-        self.database.put_approval(row)
+        let of_run = self.approvals.entry(row.run_id.clone()).or_default();
+        of_run.insert(row.id.clone(), Kept { row: Some(row), changed: true });
+        Ok(())
     }
 
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
-        self.database.pending_approvals(run)
-    }
-
-    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
-        let key = (user.cloned(), date.to_owned());
-        if let Some(kept) = self.metrics.get(&key) {
-            return Ok(Some(kept.row.clone()));
+        if !self.approvals_read.contains(run) {
+            self.read_approvals(BTreeSet::from([run]))?;
         }
-        let Some(row) = self.database.metrics(user, date)? else { return Ok(None) };
-        self.metrics.insert(key, Kept { row: row.clone(), changed: false });
-        Ok(Some(row))
+        let rows = self.approvals.get(run).into_iter().flat_map(BTreeMap::values);
+        let waiting = rows.filter_map(|kept| kept.row.as_ref()).filter(|row| row.status == PENDING);
+        Ok(waiting.cloned().collect())
     }
 
-    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
-        self.metrics.insert((row.user_id.clone(), row.date.clone()), Kept { row, changed: true });
+    fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError> {
+        self.metrics.entry((user.cloned(), date.to_owned())).or_default().push(change);
         Ok(())
     }
 
     fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
         let key = (agent.clone(), version.to_owned());
-        if let Some(spec) = self.components.get(&key) {
+        if let Some(spec) = self.components_new.get(&key).or_else(|| self.components.get(&key)) {
             return Ok(Some(spec.clone()));
         }
-        let found = self.database.component(agent, version)?;
+        let found = rows::component(self.database, agent, version)?;
         if let Some(spec) = &found {
             self.components.insert(key, spec.clone());
         }
@@ -143,7 +281,9 @@ impl Rows for Gathered<'_> {
     }
 
     fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
-        self.components.remove(&(spec.id.clone(), version.to_owned()));
-        self.database.put_component(version, spec)
+        let key = (spec.id.clone(), version.to_owned());
+        self.components.remove(&key);
+        self.components_new.insert(key, spec.clone());
+        Ok(())
     }
 }

@@ -2,19 +2,20 @@
 //! one that is not there.
 
 use reenact_events::{AgentId, RunId, SessionId, event::RunStatus};
-use rusqlite::{Row, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
     approvals,
-    database::Database,
+    database::{Database, Transaction},
     metrics,
-    rows::{RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, run_event_row, run_row, session_row},
+    rows::{
+        self, RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, named_event_row, run_event_row, run_row, session_row,
+    },
     select::{self, Conditions},
-    values::{integer, status, unsigned},
+    value::{Row, Unreadable, Value, integer},
 };
 use crate::{
     Dump, ViewError,
-    fold::{Rows, RunView},
+    fold::RunView,
     query::{Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow, StatusCount},
 };
 
@@ -52,8 +53,8 @@ pub(crate) fn count_runs(database: Database<'_>, scope: &Scope, filter: &RunFilt
 pub(crate) fn runs_by_status(database: Database<'_>, scope: &Scope) -> Result<Vec<StatusCount>, ViewError> {
     let conditions = select::of_runs(scope, &RunFilter::default());
     let sql = format!("SELECT status, count(*), min(created_at) FROM runs{} GROUP BY status", conditions.sql());
-    database.query(&sql, params_from_iter(conditions.values), |row| {
-        Ok(StatusCount { status: status(row, 0)?, runs: unsigned(row, 1)?, oldest_created_at: row.get(2)? })
+    database.query(&sql, &conditions.values, |row| {
+        Ok(StatusCount { status: row.status(0)?, runs: row.get(1)?, oldest_created_at: row.get(2)? })
     })
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn runs_by_status(database: Database<'_>, scope: &Scope) -> Result<Ve
 #[derive(Debug, Clone, Copy)]
 struct List {
     table: &'static str,
+    key: &'static str,
     columns: &'static str,
     order: &'static str,
     index: &'static str,
@@ -68,20 +70,21 @@ struct List {
 
 fn session_list(filter: &SessionFilter) -> List {
     let (order, index) = select::session_order(filter);
-    List { table: "sessions", columns: SESSION_COLUMNS, order, index }
+    List { table: "sessions", key: "session_id", columns: SESSION_COLUMNS, order, index }
 }
 
 fn run_list(filter: &RunFilter) -> List {
-    List { table: "runs", columns: RUN_COLUMNS, order: select::run_order(filter), index: "" }
+    List { table: "runs", key: "run_id", columns: RUN_COLUMNS, order: select::run_order(filter), index: "" }
 }
 
 impl List {
     /// Finds the page's rows by index first and reads only those whole.
-    fn sql(&self, conditions: &Conditions) -> String {
-        let Self { table, columns, order, index } = self;
+    fn sql(&self, database: Database<'_>, conditions: &Conditions) -> String {
+        let Self { table, key, columns, order, index } = *self;
+        let row = database.row_name(key);
         format!(
-            "SELECT {columns} FROM {table} WHERE rowid IN
-             (SELECT rowid FROM {table}{index}{}{order} LIMIT ? OFFSET ?){order}",
+            "SELECT {columns} FROM {table} WHERE {row} IN
+             (SELECT {row} FROM {table}{index}{}{order} LIMIT ? OFFSET ?){order}",
             conditions.sql()
         )
     }
@@ -91,26 +94,26 @@ impl List {
         database: Database<'_>,
         conditions: Conditions,
         paging: Paging,
-        map: fn(&Row<'_>) -> rusqlite::Result<T>,
+        map: fn(&Row<'_>) -> Result<T, Unreadable>,
     ) -> Result<Page<T>, ViewError> {
         let Self { table, index, .. } = *self;
         let (limit, offset) = select::limit_and_offset(paging);
-        database.transaction(TransactionBehavior::Deferred, || {
+        database.transaction(Transaction::Read, || {
             let total = count(database, table, index, &conditions)?;
             if offset >= total {
                 return Ok(Page { items: Vec::new(), total });
             }
-            let sql = self.sql(&conditions);
+            let sql = self.sql(database, &conditions);
             let mut values = conditions.values;
-            values.extend([Value::Integer(integer(limit)), Value::Integer(integer(offset))]);
-            Ok(Page { items: database.query(&sql, params_from_iter(values), map)?, total })
+            values.extend([Value::from(limit), Value::from(offset)]);
+            Ok(Page { items: database.query(&sql, &values, map)?, total })
         })
     }
 }
 
 fn count(database: Database<'_>, table: &str, index: &str, conditions: &Conditions) -> Result<u64, ViewError> {
     let sql = format!("SELECT count(*) FROM {table}{index}{}", conditions.sql());
-    let total = database.first(&sql, params_from_iter(&conditions.values), |row| unsigned(row, 0))?;
+    let total = database.first(&sql, &conditions.values, |row| row.get(0))?;
     Ok(total.unwrap_or_default())
 }
 
@@ -123,7 +126,7 @@ pub(crate) fn session(
     let mut conditions = Conditions::within(scope);
     conditions.and("session_id = ?", session.as_str());
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions{}", conditions.sql());
-    database.first(&sql, params_from_iter(conditions.values), session_row)
+    database.first(&sql, &conditions.values, session_row)
 }
 
 /// All runs of a session in order, each complete.
@@ -134,8 +137,8 @@ pub(crate) fn session_runs(
 ) -> Result<Vec<RunRow>, ViewError> {
     let conditions = select::of_runs(scope, filter);
     let sql = format!("SELECT {RUN_COLUMNS} FROM runs{} ORDER BY run_index, run_id", conditions.sql());
-    database.transaction(TransactionBehavior::Deferred, || {
-        let rows = database.query(&sql, params_from_iter(conditions.values), run_row)?;
+    database.transaction(Transaction::Read, || {
+        let rows = database.query(&sql, &conditions.values, run_row)?;
         rows.into_iter().map(|row| complete(database, row)).collect()
     })
 }
@@ -144,8 +147,8 @@ pub(crate) fn session_runs(
 pub(crate) fn run(database: Database<'_>, scope: &Scope, run: &RunId) -> Result<Option<RunRow>, ViewError> {
     let conditions = of_run(scope, run);
     let sql = format!("SELECT {RUN_COLUMNS} FROM runs{}", conditions.sql());
-    database.transaction(TransactionBehavior::Deferred, || {
-        let row = database.first(&sql, params_from_iter(conditions.values), run_row)?;
+    database.transaction(Transaction::Read, || {
+        let row = database.first(&sql, &conditions.values, run_row)?;
         row.map(|row| complete(database, row)).transpose()
     })
 }
@@ -157,13 +160,13 @@ fn of_run(scope: &Scope, run: &RunId) -> Conditions {
 }
 
 /// What a run's events tell, while its row does not.
-fn complete(mut database: Database<'_>, mut row: RunRow) -> Result<RunRow, ViewError> {
+fn complete(database: Database<'_>, mut row: RunRow) -> Result<RunRow, ViewError> {
     if row.status.is_end() {
         return Ok(row);
     }
-    let events = database.run_events(&row.run_id)?;
+    let events = rows::run_events(database, &row.run_id)?;
     if let Some(view) = RunView::from_rows(&events)? {
-        let spec = database.component(&view.queued.agent_id, &view.queued.agent_version)?;
+        let spec = rows::component(database, &view.queued.agent_id, &view.queued.agent_version)?;
         row.complete(&view, spec.as_ref());
     }
     Ok(row)
@@ -173,7 +176,7 @@ fn complete(mut database: Database<'_>, mut row: RunRow) -> Result<RunRow, ViewE
 pub(crate) fn run_status(database: Database<'_>, scope: &Scope, run: &RunId) -> Result<Option<RunStatus>, ViewError> {
     let conditions = of_run(scope, run);
     let sql = format!("SELECT status FROM runs{}", conditions.sql());
-    database.first(&sql, params_from_iter(conditions.values), |row| status(row, 0))
+    database.first(&sql, &conditions.values, |row| row.status(0))
 }
 
 /// The events of a run after a sequence.
@@ -189,20 +192,18 @@ pub(crate) fn run_events(
         "SELECT {RUN_EVENT_COLUMNS} FROM runs JOIN run_events ON run_events.run_id = runs.run_id{} ORDER BY seq",
         conditions.sql()
     );
-    database.query(&sql, params_from_iter(conditions.values), run_event_row)
+    database.query(&sql, &conditions.values, run_event_row)
 }
 
 /// All rows.
 pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
     let all = |columns: &str, table: &str, order: &str| format!("SELECT {columns} FROM {table} ORDER BY {order}");
     let event_columns = format!("{RUN_EVENT_COLUMNS}, run_events.run_id");
-    database.transaction(TransactionBehavior::Deferred, || {
+    database.transaction(Transaction::Read, || {
         Ok(Dump {
-            sessions: database.query(&all(SESSION_COLUMNS, "sessions", "session_id"), [], session_row)?,
-            runs: database.query(&all(RUN_COLUMNS, "runs", "run_id"), [], run_row)?,
-            run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), [], |row| {
-                Ok((RunId::trusted(row.get_ref(4)?.as_str()?), run_event_row(row)?))
-            })?,
+            sessions: database.query(&all(SESSION_COLUMNS, "sessions", "session_id"), &[], session_row)?,
+            runs: database.query(&all(RUN_COLUMNS, "runs", "run_id"), &[], run_row)?,
+            run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), &[], named_event_row)?,
             approvals: approvals::all(database)?,
             metrics: metrics::all(database)?,
             components: components(database)?,
@@ -212,8 +213,8 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
 
 fn components(database: Database<'_>) -> Result<Vec<(AgentId, String, String)>, ViewError> {
     let sql = "SELECT agent_id, version, spec FROM components ORDER BY agent_id, version";
-    let component = |row: &Row<'_>| Ok((AgentId::trusted(row.get_ref(0)?.as_str()?), row.get(1)?, row.get(2)?));
-    database.query(sql, params![], component)
+    let component = |row: &Row<'_>| Ok((AgentId::trusted(&row.text(0)?), row.get(1)?, row.get(2)?));
+    database.query(sql, &[], component)
 }
 
 #[cfg(test)]
@@ -223,20 +224,20 @@ mod tests {
     use reenact_events::{LogId, UserId};
 
     use super::*;
-    use crate::sql::schema;
+    use crate::sql::sqlite::{Sqlite, schema};
 
     /// What SQLite says it will do for the page and for its total.
     fn plans(list: List, conditions: &Conditions) -> Vec<String> {
         let connection = rusqlite::Connection::open_in_memory().expect("opens");
-        let database = Database { connection: &connection, path: Path::new("views.db") };
-        schema::prepare(database, LogId(uuid::Uuid::nil()), 1).expect("prepares");
+        let sqlite = Sqlite { connection: &connection, path: Path::new("views.db") };
+        schema::prepare(sqlite, LogId(uuid::Uuid::nil()), 1).expect("prepares");
         let count = format!("SELECT count(*) FROM {}{}{}", list.table, list.index, conditions.sql());
         let explain = |sql: String| {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("is SQL");
             let rows = statement.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>();
             rows.expect("explains")
         };
-        [explain(list.sql(conditions)), explain(count)].concat()
+        [explain(list.sql(Database::Sqlite(sqlite), conditions)), explain(count)].concat()
     }
 
     /// Rows are found and counted in an index that holds all that is asked; then only those of the page are

@@ -1,19 +1,17 @@
-//! Rows of the tables: written by the folds, read by them and by the queries.
+//! Rows of the tables: written for the folds, read by them and by the queries.
+
+use std::borrow::Cow;
 
 use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
-use rusqlite::{Row, params};
 
 use super::{
-    approvals,
     database::Database,
-    metrics,
-    values::{id, integer, json, status, unsigned},
+    value::{Row, Unreadable, Value, values},
 };
 use crate::{
     ViewError,
-    fold::{Rows, component},
-    metrics::MetricsRow,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    fold::component,
+    query::{RunEventRow, RunRow, SessionRow},
 };
 
 /// The columns that [`session_row`] reads.
@@ -28,15 +26,15 @@ pub(super) const RUN_COLUMNS: &str = "runs.run_id, runs.session_id, run_type, ag
 pub(super) const RUN_EVENT_COLUMNS: &str = "run_events.seq, run_events.at, run_events.type, run_events.data";
 
 /// Reads [`SESSION_COLUMNS`].
-pub(super) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+pub(super) fn session_row(row: &Row<'_>) -> Result<SessionRow, Unreadable> {
     Ok(SessionRow {
-        session_id: SessionId::trusted(row.get_ref(0)?.as_str()?),
+        session_id: SessionId::trusted(&row.text(0)?),
         session_type: row.get(1)?,
         agent_id: row.get(2)?,
-        user_id: id(row, 3, UserId::trusted)?,
-        session_data: json(row, 4)?.unwrap_or_default(),
-        metadata: json(row, 5)?,
-        summary: json(row, 6)?,
+        user_id: row.id(3, UserId::trusted)?,
+        session_data: row.json(4)?.unwrap_or_default(),
+        metadata: row.json(5)?,
+        summary: row.json(6)?,
         created_at: row.get(7)?,
         updated_at: row.get(8)?,
         first_message: row.get(9)?,
@@ -44,168 +42,211 @@ pub(super) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// Reads [`RUN_COLUMNS`].
-pub(super) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, Unreadable> {
     Ok(RunRow {
-        run_id: RunId::trusted(row.get_ref(0)?.as_str()?),
-        session_id: SessionId::trusted(row.get_ref(1)?.as_str()?),
+        run_id: RunId::trusted(&row.text(0)?),
+        session_id: SessionId::trusted(&row.text(1)?),
         run_type: row.get(2)?,
         agent_id: row.get(3)?,
-        user_id: id(row, 4, UserId::trusted)?,
-        parent_run_id: id(row, 5, RunId::trusted)?,
-        status: status(row, 6)?,
-        run_index: unsigned(row, 7)?,
-        run_data: json(row, 8)?.unwrap_or_default(),
+        user_id: row.id(4, UserId::trusted)?,
+        parent_run_id: row.id(5, RunId::trusted)?,
+        status: row.status(6)?,
+        run_index: row.get(7)?,
+        run_data: row.json(8)?.unwrap_or_default(),
         created_at: row.get(9)?,
         updated_at: row.get(10)?,
     })
 }
 
 /// Reads [`RUN_EVENT_COLUMNS`].
-pub(super) fn run_event_row(row: &Row<'_>) -> rusqlite::Result<RunEventRow> {
-    Ok(RunEventRow { seq: unsigned(row, 0)?, at: row.get(1)?, kind: row.get(2)?, data: row.get(3)? })
+pub(super) fn run_event_row(row: &Row<'_>) -> Result<RunEventRow, Unreadable> {
+    Ok(RunEventRow { seq: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, data: row.get(3)? })
+}
+
+/// What stands for [`Database::among`]'s mark.
+pub(super) fn texts<'v>(texts: impl IntoIterator<Item = &'v str>) -> [Value<'v>; 1] {
+    [Value::Texts(texts.into_iter().map(Cow::from).collect())]
+}
+
+/// The sessions of these ids, as far as they are there.
+pub(super) fn sessions_of<'v>(
+    database: Database<'_>,
+    ids: impl IntoIterator<Item = &'v SessionId>,
+) -> Result<Vec<SessionRow>, ViewError> {
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE {}", database.among("session_id", "?1"));
+    database.query(&sql, &texts(ids.into_iter().map(SessionId::as_str)), session_row)
+}
+
+/// The runs of these ids, as far as they are there.
+pub(super) fn runs_of<'v>(
+    database: Database<'_>,
+    ids: impl IntoIterator<Item = &'v RunId>,
+) -> Result<Vec<RunRow>, ViewError> {
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE {}", database.among("run_id", "?1"));
+    database.query(&sql, &texts(ids.into_iter().map(RunId::as_str)), run_row)
+}
+
+/// The events of these runs, each run's in order.
+pub(super) fn events_of<'v>(
+    database: Database<'_>,
+    ids: impl IntoIterator<Item = &'v RunId>,
+) -> Result<Vec<(RunId, RunEventRow)>, ViewError> {
+    let of_runs = database.among("run_id", "?1");
+    let sql = format!("SELECT {RUN_EVENT_COLUMNS}, run_id FROM run_events WHERE {of_runs} ORDER BY run_id, seq");
+    database.query(&sql, &texts(ids.into_iter().map(RunId::as_str)), named_event_row)
+}
+
+/// Reads [`RUN_EVENT_COLUMNS`] and the run's id behind them.
+pub(super) fn named_event_row(row: &Row<'_>) -> Result<(RunId, RunEventRow), Unreadable> {
+    Ok((RunId::trusted(&row.text(4)?), run_event_row(row)?))
+}
+
+/// The events of a run in order.
+pub(super) fn run_events(database: Database<'_>, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
+    let sql = format!("SELECT {RUN_EVENT_COLUMNS} FROM run_events WHERE run_id = ?1 ORDER BY seq");
+    database.query(&sql, &values![run.as_str()], run_event_row)
 }
 
 const PUT_SESSION: &str = "
-    INSERT OR REPLACE INTO sessions (session_id, session_type, agent_id, user_id, owner, created_at, title_folded,
-                                     updated_at, first_message, metadata, summary, session_data)
-    VALUES (?1, ?2, ?3, ?4, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    INSERT INTO sessions (session_id, session_type, agent_id, user_id, owner, created_at, title_folded, updated_at,
+                          first_message, metadata, summary, session_data)
+    VALUES (?1, ?2, ?3, ?4, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (session_id) DO UPDATE SET
+        session_type = excluded.session_type, agent_id = excluded.agent_id, user_id = excluded.user_id,
+        owner = excluded.owner, created_at = excluded.created_at, title_folded = excluded.title_folded,
+        updated_at = excluded.updated_at, first_message = excluded.first_message, metadata = excluded.metadata,
+        summary = excluded.summary, session_data = excluded.session_data";
 
-/// What a run changes of its session, when nothing else differs: most of the indexes stay as they are.
+/// Writes whole rows of sessions.
+pub(super) fn put_sessions(database: Database<'_>, rows: &[&SessionRow]) -> Result<(), ViewError> {
+    let values = rows.iter().map(|row| {
+        values![
+            row.session_id.as_str(),
+            &row.session_type,
+            row.agent_id.as_deref(),
+            row.user_id.as_ref().map(UserId::as_str),
+            row.created_at,
+            title_folded(row),
+            row.updated_at,
+            row.first_message.as_deref(),
+            row.metadata.as_ref().map(ToString::to_string),
+            row.summary.as_ref().map(ToString::to_string),
+            row.session_data.to_string(),
+        ]
+    });
+    database.execute_each(PUT_SESSION, &values.collect::<Vec<_>>())
+}
+
+/// What a search by name looks at.
+fn title_folded(row: &SessionRow) -> String {
+    row.title().unwrap_or_default().to_lowercase()
+}
+
 const TOUCH_SESSION: &str = "
-    UPDATE sessions SET updated_at = ?7, first_message = ?8, metadata = ?9, summary = ?10, session_data = ?11
-    WHERE session_id = ?1 AND session_type = ?2 AND agent_id IS ?3 AND user_id IS ?4 AND created_at = ?5
-          AND title_folded = ?6";
+    UPDATE sessions SET updated_at = ?2, first_message = ?3, metadata = ?4, summary = ?5, session_data = ?6
+    WHERE session_id = ?1";
 
+/// Whether `now` differs from the stored row in nothing that [`touch_sessions`] does not write. That is what a run
+/// changes of its session: most of the indexes stay as they are.
+pub(super) fn is_touched_only(stored: &SessionRow, now: &SessionRow) -> bool {
+    stored.session_type == now.session_type
+        && stored.agent_id == now.agent_id
+        && stored.user_id == now.user_id
+        && stored.created_at == now.created_at
+        && title_folded(stored) == title_folded(now)
+}
+
+/// Writes rows of sessions that are there and [`is_touched_only`] says yes of.
+pub(super) fn touch_sessions(database: Database<'_>, rows: &[&SessionRow]) -> Result<(), ViewError> {
+    let values = rows.iter().map(|row| {
+        values![
+            row.session_id.as_str(),
+            row.updated_at,
+            row.first_message.as_deref(),
+            row.metadata.as_ref().map(ToString::to_string),
+            row.summary.as_ref().map(ToString::to_string),
+            row.session_data.to_string(),
+        ]
+    });
+    database.execute_each(TOUCH_SESSION, &values.collect::<Vec<_>>())
+}
+
+/// Removes a session, its runs, their events and what waits, or waited, for somebody in them.
+pub(super) fn delete_session(database: Database<'_>, session: &SessionId) -> Result<(), ViewError> {
+    let session = values![session.as_str()];
+    database
+        .execute("DELETE FROM run_events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)", &session)?;
+    database.execute("DELETE FROM approvals WHERE session_id = ?1", &session)?;
+    database.execute("DELETE FROM runs WHERE session_id = ?1", &session)?;
+    database.execute("DELETE FROM sessions WHERE session_id = ?1", &session)?;
+    Ok(())
+}
+
+/// Only the status, the time and the data of a run ever change: most of the indexes stay as they are.
 const PUT_RUN: &str = "
     INSERT INTO runs (run_id, session_id, run_type, agent_id, user_id, owner, parent_run_id, status, run_index,
                       created_at, updated_at, run_data)
     VALUES (?1, ?2, ?3, ?4, ?5, coalesce(?5, ''), ?6, ?7, ?8, ?9, ?10, ?11)
-    ON CONFLICT (run_id) DO UPDATE SET status = ?7, updated_at = ?10, run_data = ?11";
+    ON CONFLICT (run_id) DO UPDATE SET
+        status = excluded.status, updated_at = excluded.updated_at, run_data = excluded.run_data";
 
-/// Adds an event to a run of which it is known that it has a row, or will have.
-pub(super) fn put_event_of(
-    database: Database<'_>,
-    session: &SessionId,
-    run: &RunId,
-    event: &RunEventRow,
-) -> Result<(), ViewError> {
-    database.execute(
-        "INSERT INTO run_events (session_id, run_id, seq, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![session.as_str(), run.as_str(), integer(event.seq), event.at, event.kind, event.data],
-    )?;
-    Ok(())
+/// Writes rows of runs.
+pub(super) fn put_runs(database: Database<'_>, rows: &[&RunRow]) -> Result<(), ViewError> {
+    let values = rows.iter().map(|row| {
+        values![
+            row.run_id.as_str(),
+            row.session_id.as_str(),
+            &row.run_type,
+            row.agent_id.as_deref(),
+            row.user_id.as_ref().map(UserId::as_str),
+            row.parent_run_id.as_ref().map(RunId::as_str),
+            row.status.as_str(),
+            row.run_index,
+            row.created_at,
+            row.updated_at,
+            row.run_data.to_string(),
+        ]
+    });
+    database.execute_each(PUT_RUN, &values.collect::<Vec<_>>())
 }
 
-impl Rows for Database<'_> {
-    fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
-        let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE session_id = ?1");
-        self.first(&sql, params![session.as_str()], session_row)
-    }
+const PUT_EVENT: &str =
+    "INSERT INTO run_events (session_id, run_id, seq, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-    fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError> {
-        let title = row.title().unwrap_or_default().to_lowercase();
-        let metadata = row.metadata.as_ref().map(ToString::to_string);
-        let summary = row.summary.as_ref().map(ToString::to_string);
-        let session_data = row.session_data.to_string();
-        let values = params![
-            row.session_id.as_str(),
-            row.session_type,
-            row.agent_id,
-            row.user_id.as_ref().map(UserId::as_str),
-            row.created_at,
-            title,
-            row.updated_at,
-            row.first_message,
-            metadata,
-            summary,
-            session_data,
-        ];
-        if self.execute(TOUCH_SESSION, values)? == 0 {
-            self.execute(PUT_SESSION, values)?;
-        }
-        Ok(())
-    }
+/// Adds events to runs that have a row.
+pub(super) fn put_events(
+    database: Database<'_>,
+    events: &[(&SessionId, &RunId, &RunEventRow)],
+) -> Result<(), ViewError> {
+    let values = events.iter().map(|(session, run, event)| {
+        values![session.as_str(), run.as_str(), event.seq, event.at, &event.kind, &event.data]
+    });
+    database.execute_each(PUT_EVENT, &values.collect::<Vec<_>>())
+}
 
-    fn delete_session(&mut self, session: &SessionId) -> Result<(), ViewError> {
-        let session = params![session.as_str()];
-        self.execute(
-            "DELETE FROM run_events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)",
-            session,
-        )?;
-        self.execute("DELETE FROM approvals WHERE session_id = ?1", session)?;
-        self.execute("DELETE FROM runs WHERE session_id = ?1", session)?;
-        self.execute("DELETE FROM sessions WHERE session_id = ?1", session)?;
-        Ok(())
-    }
+/// A version of an agent.
+pub(super) fn component(
+    database: Database<'_>,
+    agent: &AgentId,
+    version: &str,
+) -> Result<Option<AgentSpec>, ViewError> {
+    let sql = "SELECT spec FROM components WHERE agent_id = ?1 AND version = ?2";
+    let json: Option<String> = database.first(sql, &values![agent.as_str(), version], |row| row.get(0))?;
+    json.map(|json| component::read(agent, version, &json)).transpose()
+}
 
-    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
-        let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?1");
-        self.first(&sql, params![run.as_str()], run_row)
-    }
+const PUT_COMPONENT: &str = "
+    INSERT INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)
+    ON CONFLICT (agent_id, version) DO UPDATE SET spec = excluded.spec";
 
-    /// Only the status, the time and the data of a run ever change: most of the indexes stay as they are.
-    fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
-        self.execute(
-            PUT_RUN,
-            params![
-                row.run_id.as_str(),
-                row.session_id.as_str(),
-                row.run_type,
-                row.agent_id,
-                row.user_id.as_ref().map(UserId::as_str),
-                row.parent_run_id.as_ref().map(RunId::as_str),
-                row.status.as_str(),
-                integer(row.run_index),
-                row.created_at,
-                row.updated_at,
-                row.run_data.to_string(),
-            ],
-        )?;
-        Ok(())
+/// Keeps versions of agents, in the order of their names: two who write some of the same never wait for each other.
+pub(super) fn put_components(
+    database: Database<'_>,
+    specs: &std::collections::BTreeMap<(AgentId, String), AgentSpec>,
+) -> Result<(), ViewError> {
+    let mut values = Vec::with_capacity(specs.len());
+    for ((agent, version), spec) in specs {
+        values.push(values![agent.as_str(), version, component::write(version, spec)?]);
     }
-
-    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
-        let sql = format!("SELECT {RUN_EVENT_COLUMNS} FROM run_events WHERE run_id = ?1 ORDER BY seq");
-        self.query(&sql, params![run.as_str()], run_event_row)
-    }
-
-    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
-        self.execute(
-            "INSERT INTO run_events (session_id, run_id, seq, at, type, data)
-             SELECT session_id, run_id, ?2, ?3, ?4, ?5 FROM runs WHERE run_id = ?1",
-            params![run.as_str(), integer(event.seq), event.at, event.kind, event.data],
-        )?;
-        Ok(())
-    }
-
-    fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
-        approvals::put(*self, &row)
-    }
-
-    fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
-        approvals::pending(*self, run)
-    }
-
-    fn metrics(&mut self, user: Option<&UserId>, date: &str) -> Result<Option<MetricsRow>, ViewError> {
-        metrics::get(*self, user, date)
-    }
-
-    fn put_metrics(&mut self, row: MetricsRow) -> Result<(), ViewError> {
-        metrics::put(*self, &row)
-    }
-
-    fn component(&mut self, agent: &AgentId, version: &str) -> Result<Option<AgentSpec>, ViewError> {
-        let sql = "SELECT spec FROM components WHERE agent_id = ?1 AND version = ?2";
-        let json: Option<String> = self.first(sql, params![agent.as_str(), version], |row| row.get(0))?;
-        json.map(|json| component::read(agent, version, &json)).transpose()
-    }
-
-    fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError> {
-        let json = component::write(version, spec)?;
-        self.execute(
-            "INSERT OR REPLACE INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)",
-            params![spec.id.as_str(), version, json],
-        )?;
-        Ok(())
-    }
+    database.execute_each(PUT_COMPONENT, &values)
 }

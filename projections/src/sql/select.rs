@@ -1,8 +1,8 @@
 //! Filters as SQL. The one place where a scope becomes a condition, so that no query can forget it.
 
 use reenact_events::event::RunStatus;
-use rusqlite::types::Value;
 
+use super::value::Value;
 use crate::query::{Order, Paging, RunFilter, Scope, SessionFilter, SessionSort};
 
 /// The most items that a page has.
@@ -13,7 +13,7 @@ pub(crate) const LIMIT_MAX: u64 = 1000;
 pub(super) struct Conditions {
     sql: String,
     /// The values, in the order of their question marks.
-    pub(super) values: Vec<Value>,
+    pub(super) values: Vec<Value<'static>>,
 }
 
 impl Conditions {
@@ -41,14 +41,14 @@ impl Conditions {
     }
 
     /// Narrows to where `condition` holds, which has one question mark for `value`.
-    pub(super) fn and(&mut self, condition: &str, value: impl Into<BoundValue>) {
+    pub(super) fn and<'v>(&mut self, condition: &str, value: impl Into<Value<'v>>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(condition);
-        self.values.push(value.into().0);
+        self.values.push(value.into().into_owned());
     }
 
     /// Narrows where there is a value.
-    pub(super) fn and_some<T: Into<BoundValue>>(&mut self, condition: &str, value: Option<T>) {
+    pub(super) fn and_some<'v, T: Into<Value<'v>>>(&mut self, condition: &str, value: Option<T>) {
         if let Some(value) = value {
             self.and(condition, value);
         }
@@ -61,27 +61,12 @@ impl Conditions {
         let plus = if few { "+" } else { "" };
         let marks = vec!["?"; statuses.len()].join(", ");
         self.sql.push_str(&format!(" AND {plus}status IN ({marks})"));
-        self.values.extend(statuses.iter().map(|status| Value::Text(status.as_str().to_owned())));
+        self.values.extend(statuses.iter().map(|status| Value::from(status.as_str())));
     }
 
     /// As SQL.
     pub(super) fn sql(&self) -> &str {
         &self.sql
-    }
-}
-
-/// What can stand for a question mark.
-pub(super) struct BoundValue(Value);
-
-impl From<&str> for BoundValue {
-    fn from(text: &str) -> Self {
-        Self(Value::Text(text.to_owned()))
-    }
-}
-
-impl From<i64> for BoundValue {
-    fn from(number: i64) -> Self {
-        Self(Value::Integer(number))
     }
 }
 

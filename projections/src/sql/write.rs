@@ -1,12 +1,11 @@
 //! Folding a batch: the position moves and the rows change in one transaction.
 
 use reenact_events::{ChainHash, LogId, Offset, PartitionId, Recorded, Term};
-use rusqlite::{TransactionBehavior, params, types::Type};
 
 use super::{
-    database::Database,
+    database::{Database, Transaction},
     gathered::Gathered,
-    values::{integer, unsigned},
+    value::values,
 };
 use crate::{Position, ViewError, fold};
 
@@ -21,13 +20,18 @@ pub(crate) fn fold_batch(
     batch: &[Recorded],
 ) -> Result<Position, ViewError> {
     let next = expected.after(batch)?;
-    database.transaction(TransactionBehavior::Immediate, || {
+    let mut events = Vec::with_capacity(batch.len());
+    for recorded in batch {
+        if let Some(event) = fold::decode(recorded)? {
+            events.push((recorded, event));
+        }
+    }
+    database.transaction(Transaction::Write, || {
+        database.stay()?;
         move_position(database, expected, next)?;
-        let mut rows = Gathered::new(database);
-        for recorded in batch {
-            if let Some(event) = fold::decode(recorded)? {
-                fold::apply(&mut rows, recorded, &event)?;
-            }
+        let mut rows = Gathered::read_ahead(database, events.iter().map(|(_, event)| event))?;
+        for (recorded, event) in &events {
+            fold::apply(&mut rows, recorded, event)?;
         }
         rows.write()?;
         Ok(next)
@@ -38,14 +42,14 @@ fn move_position(database: Database<'_>, expected: Position, next: Position) -> 
     let moved = database.execute(
         "UPDATE projection_position SET next_offset = ?1, term = ?2, chain = ?3
          WHERE projection = ?4 AND partition = ?5 AND next_offset = ?6 AND chain = ?7",
-        params![
-            integer(next.next_offset.0),
-            integer(next.term.0),
-            next.chain.0,
+        &values![
+            next.next_offset.0,
+            next.term.0,
+            &next.chain.0,
             PROJECTION,
             expected.partition.0,
-            integer(expected.next_offset.0),
-            expected.chain.0,
+            expected.next_offset.0,
+            &expected.chain.0,
         ],
     )?;
     if moved == 1 {
@@ -59,33 +63,40 @@ pub(crate) fn insert_position(database: Database<'_>, log_id: LogId, start: Posi
     database.execute(
         "INSERT INTO projection_position (projection, partition, next_offset, term, chain, log_id)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![
-            PROJECTION,
-            start.partition.0,
-            integer(start.next_offset.0),
-            integer(start.term.0),
-            start.chain.0,
-            log_id.to_string(),
-        ],
+        &values![PROJECTION, start.partition.0, start.next_offset.0, start.term.0, &start.chain.0, log_id.to_string(),],
     )?;
     Ok(())
+}
+
+/// The partitions that the rows are of, each with its log.
+pub(crate) fn followed(database: Database<'_>) -> Result<Vec<(u32, String)>, ViewError> {
+    let sql = "SELECT partition, log_id FROM projection_position WHERE projection = ?1 ORDER BY partition";
+    database.query(sql, &values![PROJECTION], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// How far a partition is folded.
 pub(crate) fn position(database: Database<'_>, partition: PartitionId) -> Result<Position, ViewError> {
     let sql = "SELECT next_offset, term, chain FROM projection_position WHERE projection = ?1 AND partition = ?2";
-    let found = database.first(sql, params![PROJECTION, partition.0], |row| {
-        let chain = <[u8; 32]>::try_from(row.get_ref(2)?.as_blob()?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, Box::new(error)))?;
+    let found = database.first(sql, &values![PROJECTION, partition.0], |row| {
         Ok(Position {
             partition,
-            next_offset: Offset(unsigned(row, 0)?),
-            term: Term(unsigned(row, 1)?),
-            chain: ChainHash(chain),
+            next_offset: Offset(row.get(0)?),
+            term: Term(row.get(1)?),
+            chain: ChainHash(row.bytes(2)?),
         })
     })?;
     found.ok_or_else(|| ViewError::BadRow {
         row: format!("projection_position {partition}").into(),
         reason: "it is not there".into(),
     })
+}
+
+/// Puts a partition back to its beginning.
+pub(crate) fn put_back(database: Database<'_>, partition: PartitionId) -> Result<(), ViewError> {
+    let start = Position::start(partition);
+    database.execute(
+        "UPDATE projection_position SET next_offset = ?1, term = ?2, chain = ?3 WHERE projection = ?4 AND partition = ?5",
+        &values![start.next_offset.0, start.term.0, &start.chain.0, PROJECTION, partition.0],
+    )?;
+    Ok(())
 }

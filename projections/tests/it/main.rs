@@ -1,16 +1,10 @@
-//! The views as their users meet them: real files, real logs, the rules by name.
+//! The views as their users meet them: real files, a real server, real logs, the rules by name. What holds for every
+//! database stands in `both` once and is run on each.
 
-mod approvals;
 mod audit;
 mod expand;
-mod follow;
 mod generator;
-mod growth;
 mod history;
-mod metrics;
-mod opening;
-mod pages;
-mod rebuild;
-mod refold;
+mod postgres;
 mod rows;
-mod scope;
+mod sqlite;

@@ -20,6 +20,10 @@ mod growth;
 mod part;
 mod steps;
 
+/// The one that the program has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What one part measured, by name.
 pub(crate) type Figures = std::collections::BTreeMap<String, f64>;
 

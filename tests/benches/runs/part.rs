@@ -35,10 +35,10 @@ fn run(part: impl Future<Output = Figures>) -> Figures {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime").block_on(part)
 }
 
-/// Starts a part and waits for its figures. It has as few arenas as `reenact serve` gives itself.
+/// Starts a part and waits for its figures.
 pub(crate) fn measure(name: &str, folder: &Path) -> Figures {
     let program = std::env::current_exe().expect("this program");
-    read(Command::new(program).env("MALLOC_ARENA_MAX", "2").args(["part", name]).arg(folder))
+    read(Command::new(program).args(["part", name]).arg(folder))
 }
 
 /// How many times a part asked the kernel to force a file to disk, and its figures; `None` without `strace`.

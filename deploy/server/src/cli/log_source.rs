@@ -11,8 +11,8 @@ use crate::{
     wiring::log,
 };
 
-/// The keys that say where a log is; the rest of the configuration counts as for `serve` and needs no option.
-const WHERE: [&str; 4] = ["data", "log", "topic-prefix", "kafka-properties"];
+/// The keys that say where a log and its rows are; the rest of the configuration counts as for `serve` and needs no option.
+const WHERE: [&str; 6] = ["data", "log", "database", "database-schema", "topic-prefix", "kafka-properties"];
 
 /// Which log: as `serve` is told, by the command line, the environment or the configuration file.
 #[derive(Debug, Default)]

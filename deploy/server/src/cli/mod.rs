@@ -2,7 +2,6 @@
 //! `doctor` look at a log themselves.
 
 mod approvals;
-mod arenas;
 mod audit;
 mod client;
 mod completions;
@@ -95,9 +94,6 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if matches!(cli.command, Command::Serve(_)) {
-        arenas::be_sparing();
-    }
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let done = runtime.block_on(dispatch(cli));

@@ -8,19 +8,34 @@ pub struct Key {
     pub name: &'static str,
     /// Its value when nobody says anything.
     pub default: &'static str,
-    /// Its value is never shown.
-    pub secret: bool,
+    /// What of its value is never shown.
+    pub secret: Secret,
     /// What it is for.
     pub help: &'static str,
 }
 
+/// What of a value is never shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secret {
+    /// Nothing.
+    Nothing,
+    /// The password in a URL.
+    Password,
+    /// All of it.
+    All,
+}
+
 impl Key {
     const fn new(name: &'static str, default: &'static str, help: &'static str) -> Self {
-        Self { name, default, secret: false, help }
+        Self { name, default, secret: Secret::Nothing, help }
+    }
+
+    const fn url(name: &'static str, default: &'static str, help: &'static str) -> Self {
+        Self { name, default, secret: Secret::Password, help }
     }
 
     const fn secret(name: &'static str, help: &'static str) -> Self {
-        Self { name, default: "", secret: true, help }
+        Self { name, default: "", secret: Secret::All, help }
     }
 
     /// The environment variable that sets it.
@@ -40,7 +55,17 @@ pub const KEYS: &[Key] = &[
         "embedded",
         "Where the log is: `embedded` (in the data directory) or `kafka://HOST:PORT[,HOST:PORT…]`",
     ),
-    Key::new("database", "sqlite", "Where the views are: `sqlite` in this version"),
+    Key::url(
+        "database",
+        "sqlite",
+        "Where the views are: `sqlite` (in the data directory) or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, which \
+         nodes share; `?sslmode=require` encrypts and checks the server's certificate",
+    ),
+    Key::new(
+        "database-schema",
+        "",
+        "The schema of the views in `--database postgres://…`; empty is `reenact`, or `--topic-prefix` on Kafka",
+    ),
     Key::new("topic-prefix", "reenact", "What the topics of `--log kafka://…` begin with; it names the deployment"),
     Key::new("kafka-partitions", "6", "Partitions of a log on Kafka that is created now; they stay for its whole life"),
     Key::new("kafka-replication", "", "Replicas of topics that are created now; empty is three, or as many as brokers"),

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ConfigError, KEYS, file};
+use super::{ConfigError, KEYS, file, keys::Secret};
 
 /// What the command line said, by key.
 pub type Flags = BTreeMap<&'static str, String>;
@@ -42,14 +42,35 @@ pub struct Value {
     pub text: String,
     /// Where.
     pub source: Source,
-    secret: bool,
+    secret: Secret,
 }
 
 impl Value {
     /// The text as it may be shown to anybody.
     #[must_use]
     pub fn shown(&self) -> String {
-        if self.secret && !self.text.is_empty() { "***".to_owned() } else { self.text.clone() }
+        match self.secret {
+            Secret::All if !self.text.is_empty() => "***".to_owned(),
+            Secret::Password => without_password(&self.text),
+            Secret::All | Secret::Nothing => self.text.clone(),
+        }
+    }
+}
+
+/// A URL whose password is `***`, also when it is none that anybody could read.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let hidden = match rest.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((user, _)) => format!("{user}:***@{host}"),
+            None => rest.to_owned(),
+        },
+        None => rest.to_owned(),
+    };
+    // It may stand behind the question mark as well.
+    match hidden.split_once("password=") {
+        Some((before, _)) => format!("{scheme}://{before}password=***"),
+        None => format!("{scheme}://{hidden}"),
     }
 }
 
@@ -88,7 +109,11 @@ impl Layers {
     /// Asking for a name that is not in [`KEYS`] gets an empty default: a test asks for all that are used.
     #[must_use]
     pub fn value(&self, key: &str) -> Value {
-        self.0.get(key).cloned().unwrap_or(Value { text: String::new(), source: Source::Default, secret: false })
+        self.0.get(key).cloned().unwrap_or(Value {
+            text: String::new(),
+            source: Source::Default,
+            secret: Secret::Nothing,
+        })
     }
 
     /// The text of a key.
@@ -126,6 +151,15 @@ mod tests {
         let layers = Layers::resolve(&flags, &|_| None, None).unwrap();
         assert_eq!(layers.value("security-key").shown(), "***");
         assert_eq!(layers.value("jwt-verification-keys").shown(), "");
+        for (url, shown) in [
+            ("sqlite", "sqlite"),
+            ("postgres://app:hush@db:5432/views", "postgres://app:***@db:5432/views"),
+            ("postgres://app:hu@sh@db/views", "postgres://app:***@db/views"),
+            ("postgres://app@db/views?password=hush", "postgres://app@db/views?password=***"),
+        ] {
+            let flags = Flags::from([("database", url.to_owned())]);
+            assert_eq!(Layers::resolve(&flags, &|_| None, None).unwrap().value("database").shown(), shown);
+        }
     }
 
     #[test]

@@ -176,8 +176,10 @@ impl From<SubmitError> for ApiError {
 impl From<ViewError> for ApiError {
     fn from(error: ViewError) -> Self {
         match error {
-            // Passing states: the views are being folded again, or the process is going down.
+            // Passing states: the database is away, the views are being folded again, or the process is going down.
             ViewError::Locked { .. }
+            | ViewError::Unavailable { .. }
+            | ViewError::Refused { .. }
             | ViewError::DiskFull { .. }
             | ViewError::Corrupt { .. }
             | ViewError::BadRow { .. }

@@ -1,16 +1,43 @@
-//! Keeps the views following the log, and tells when they cannot.
+//! Opens the views, keeps them following the log, and tells when they cannot.
 
 use std::{sync::Arc, time::Duration};
 
+use anyhow::Context;
 use reenact_events::{EventLog, LogError, PartitionId};
-use reenact_projections::{ViewError, Views};
+use reenact_projections::{Files, GenerationError, Generations, Schemas, ViewError, Views};
 use tokio::task::JoinSet;
 
-use super::beginnings;
-use crate::http::state::App;
+use super::{beginnings, blocking};
+use crate::{
+    config::{Config, ViewsPlace},
+    http::state::App,
+};
 
 /// Pauses before the views are followed again after a failure: doubling from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Opens the views where the configuration has them, and what other generations of them there are.
+pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<(Arc<dyn Generations>, Views)> {
+    let (log_id, partitions) = (log.log_id(), log.partitions());
+    match &config.views {
+        ViewsPlace::Sqlite => {
+            let data = config.data.clone();
+            let opened = blocking(move || {
+                let files = Files::open(&data, log_id, partitions)?;
+                let views = Views::open(&files.file(files.live()?), log_id, partitions)?;
+                Ok::<_, GenerationError>((files, views))
+            });
+            let (files, views) = opened.await??;
+            Ok((Arc::new(files), views))
+        }
+        ViewsPlace::Postgres(address) => {
+            let what = "the views cannot be opened in what `--database` and `--database-schema` name";
+            let views = Views::connect(address, log_id, partitions).await.context(what)?;
+            let schemas = Schemas::of(address, log_id, partitions).context(what)?;
+            Ok((Arc::new(schemas), views))
+        }
+    }
+}
 
 /// Follows every partition, for as long as the result is kept.
 pub(super) fn follow(app: &App, views: &Views, log: &Arc<dyn EventLog>) -> JoinSet<ViewError> {

@@ -146,7 +146,6 @@ fn to_json(column: &Column) -> Value {
     match column {
         Column::Null => Value::Null,
         Column::Integer(integer) => json!(integer),
-        Column::Real(real) => json!(real),
         Column::Text(text) => json!(text),
         Column::Blob(_) => json!(column.to_string()),
     }

@@ -26,7 +26,7 @@ use crate::{
         output,
         told::Told as Failed,
     },
-    config::Config,
+    config::{Config, ViewsPlace},
 };
 
 /// Check the log, the stored texts and files, and that the rows are what the log gives.
@@ -125,19 +125,24 @@ fn place(anchor: &Anchor) -> String {
 
 /// The rows that are read, if there are any and they can be.
 fn live_rows(config: &Config, source: &Source, report: &mut Report) -> anyhow::Result<Option<Snapshot>> {
-    let files = Files::look(&config.data, source.log_id(), source.partitions());
-    let number = match files.live() {
-        Ok(number) => number,
-        Err(GenerationError::BadPointer { reason, .. }) => {
-            report.looked_at("views", &format!("not compared: {reason}"), json!(null));
-            return Ok(None);
+    let opened = match &config.views {
+        ViewsPlace::Postgres(address) => Snapshot::connect(address, source.partitions()),
+        ViewsPlace::Sqlite => {
+            let files = Files::look(&config.data, source.log_id(), source.partitions());
+            match files.live() {
+                Ok(number) => Snapshot::open(&files.file(number), source.partitions()),
+                Err(GenerationError::BadPointer { reason, .. }) => {
+                    report.looked_at("views", &format!("not compared: {reason}"), json!(null));
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        Err(error) => return Err(error.into()),
     };
-    let snapshot = match Snapshot::open(&files.file(number), source.partitions()) {
+    let snapshot = match opened {
         Ok(snapshot) => snapshot,
         Err(error @ (ViewError::Corrupt { .. } | ViewError::BadRow { .. } | ViewError::Foreign { .. })) => {
-            report.found("views", format!("generation {number} cannot be read: {error}"));
+            report.found("views", format!("the rows cannot be read: {error}"));
             return Ok(None);
         }
         Err(error) => return Err(error.into()),
@@ -145,10 +150,8 @@ fn live_rows(config: &Config, source: &Source, report: &mut Report) -> anyhow::R
     for position in snapshot.positions() {
         let (partition, next, end) = (position.partition, position.next_offset, source.end(position.partition)?);
         if next > end {
-            report.found(
-                "views",
-                format!("the rows of partition {partition} are at offset {next}, and the log ends at {end}"),
-            );
+            let what = format!("the rows of partition {partition} are at offset {next}, and the log ends at {end}");
+            report.found("views", what);
             return Ok(None);
         }
     }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use reenact_events::{Offset, PartitionId};
-use reenact_projections::{Files, GenerationError, Generations, Loader, generations::not_behind, rebuild::Standing};
+use reenact_projections::{
+    Files, GenerationError, Generations, Loader, Schemas, generations::not_behind, rebuild::Standing,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
         folding::{Limit, fold_all},
         log_source::Source,
     },
-    config::Config,
+    config::{Config, ViewsPlace},
     http::projections::Generation,
     wiring::log,
 };
@@ -29,8 +31,7 @@ async fn on_a_thread<T: Send + 'static>(
 pub(super) async fn list(config: Config) -> anyhow::Result<Value> {
     on_a_thread(move || {
         let source = Source::open(&config)?;
-        let files = Files::look(&config.data, source.log_id(), source.partitions());
-        standings(&files, &ends(&source)?)
+        standings(&*generations(&config, &source)?, &ends(&source)?)
     })
     .await
 }
@@ -53,21 +54,21 @@ pub(super) async fn rebuild(config: Config, number: Option<u32>) -> anyhow::Resu
 
 pub(super) async fn swap(config: Config, number: u32, patience: Duration) -> anyhow::Result<Value> {
     on_a_thread(move || {
-        let (mut source, files) = open(&config)?;
-        files.known(number)?;
+        let (mut source, generations) = open(&config)?;
+        generations.known(number)?;
         let ends = ends(&source)?;
-        let mut loader = files.loader(number)?;
+        let mut loader = generations.loader(number)?;
         let until = Instant::now() + patience;
         fold_all(&mut source, &mut loader, &ends, Limit::Until(until), &format!("generation {number}"))?;
         caught_up(&loader, number, &ends, patience)?;
-        loader.finish()?;
-        if let Ok(live) = files.positions(files.live()?) {
-            let live: Vec<_> = live.iter().map(|live| (live.partition, live.next_offset)).collect();
-            not_behind(number, loader.positions(), &live)?;
-        }
-        drop(loader);
-        files.switch(number)?;
-        standings(&files, &ends)
+        let mut loader = Some(loader);
+        generations.swap(number, None, &mut |live| {
+            let stopped = || GenerationError::Stopped { number, reason: "it was taken away".to_owned() };
+            let loader = loader.take().ok_or_else(stopped)?;
+            not_behind(number, loader.positions(), live)?;
+            Ok(loader.finish()?)
+        })?;
+        standings(&*generations, &ends)
     })
     .await
 }
@@ -84,11 +85,23 @@ pub(super) async fn remove(config: Config, number: u32) -> anyhow::Result<()> {
 }
 
 /// The log, and the generations to be changed.
-fn open(config: &Config) -> anyhow::Result<(Source, Files)> {
+fn open(config: &Config) -> anyhow::Result<(Source, Box<dyn Generations>)> {
     let source = Source::open(config)?;
     log::same_as_ever(&config.data, Some(source.log_id()))?;
-    let files = Files::open(&config.data, source.log_id(), source.partitions())?;
-    Ok((source, files))
+    let generations: Box<dyn Generations> = match &config.views {
+        ViewsPlace::Sqlite => Box::new(Files::open(&config.data, source.log_id(), source.partitions())?),
+        ViewsPlace::Postgres(_) => generations(config, &source)?,
+    };
+    Ok((source, generations))
+}
+
+/// The generations to be looked at.
+fn generations(config: &Config, source: &Source) -> anyhow::Result<Box<dyn Generations>> {
+    let (log_id, partitions) = (source.log_id(), source.partitions());
+    Ok(match &config.views {
+        ViewsPlace::Sqlite => Box::new(Files::look(&config.data, log_id, partitions)),
+        ViewsPlace::Postgres(address) => Box::new(Schemas::of(address, log_id, partitions)?),
+    })
 }
 
 /// Where the log ends now.
@@ -97,7 +110,7 @@ pub(super) fn ends(source: &Source) -> anyhow::Result<Ends> {
     (0..source.partitions()).map(PartitionId).map(end).collect()
 }
 
-fn standings(files: &Files, ends: &Ends) -> anyhow::Result<Value> {
+fn standings(files: &dyn Generations, ends: &Ends) -> anyhow::Result<Value> {
     let live = files.live()?;
     let mut list = Vec::new();
     for number in files.numbers()? {

@@ -4,14 +4,17 @@
 use std::{fs::File, io::ErrorKind, path::Path};
 
 use reenact_events::{LogId, PartitionId};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::{
-    database::{Database, view_error},
+    Sqlite, place,
     schema::{self, Content},
-    write,
+    view_error,
 };
-use crate::{Position, ViewError};
+use crate::{
+    Position, ViewError,
+    sql::{database::Database, value::values, write},
+};
 
 /// Indexes by which lists are found and nothing is folded. Made at the end, each costs one sort in place of a search
 /// for every row.
@@ -34,51 +37,52 @@ const OF_LISTS: [&str; 13] = [
 /// Opens or makes the database, and says how far each partition is folded.
 pub(crate) fn begin(path: &Path, log_id: LogId, partitions: u32) -> Result<(Connection, Vec<Position>), ViewError> {
     let connection = schema::connect(path)?;
-    let database = Database { connection: &connection, path };
-    if schema::prepare(database, log_id, partitions)? == Content::OfAnotherLog {
+    let sqlite = Sqlite { connection: &connection, path };
+    if schema::prepare(sqlite, log_id, partitions)? == Content::OfAnotherLog {
         let reason = "it is of another log: drop it".into();
-        return Err(ViewError::Unusable { path: path.to_owned(), reason });
+        return Err(ViewError::Unusable { database: place(path), reason });
     }
-    let at = |partition| write::position(database, partition);
+    let at = |partition| write::position(Database::Sqlite(sqlite), partition);
     let positions: Vec<_> = (0..partitions).map(PartitionId).map(at).collect::<Result<_, _>>()?;
-    check(database, &positions)?;
+    check(sqlite, &positions)?;
     // What is lost with the power is folded again, and nobody was told anything.
-    database.batch("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -64000;")?;
+    sqlite.batch("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -64000;")?;
     if positions.iter().all(|position| *position == Position::start(position.partition)) {
         for index in OF_LISTS {
-            database.batch(&format!("DROP INDEX IF EXISTS {index};"))?;
+            sqlite.batch(&format!("DROP INDEX IF EXISTS {index};"))?;
         }
     }
     Ok((connection, positions))
 }
 
 /// A database that was being filled when the power went may be damaged, as its writer did not wait for the disk.
-fn check(database: Database<'_>, positions: &[Position]) -> Result<(), ViewError> {
+fn check(sqlite: Sqlite<'_>, positions: &[Position]) -> Result<(), ViewError> {
     if positions.iter().all(|position| position.next_offset.0 == 0) {
         return Ok(());
     }
-    let found = database.first("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))?.unwrap_or_default();
+    let found =
+        Database::Sqlite(sqlite).first("PRAGMA quick_check(1)", &[], |row| row.get::<String>(0))?.unwrap_or_default();
     if found == "ok" {
         return Ok(());
     }
-    Err(ViewError::Corrupt { path: database.path.to_owned(), reason: found.into() })
+    Err(ViewError::Corrupt { database: place(sqlite.path), reason: found.into() })
 }
 
 /// Makes the indexes that are missing, and waits until all of it is on the disk.
-pub(crate) fn finish(database: Database<'_>) -> Result<(), ViewError> {
+pub(crate) fn finish(sqlite: Sqlite<'_>) -> Result<(), ViewError> {
     for (name, sql) in indexes()? {
         let known = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1";
-        if database.first(known, params![name], |_| Ok(()))?.is_none() {
-            database.batch(&sql)?;
+        if Database::Sqlite(sqlite).first(known, &values![&name], |_| Ok(()))?.is_none() {
+            sqlite.batch(&sql)?;
         }
     }
-    database.batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
+    sqlite.batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
     // Somebody else who reads it may have kept frames in the write-ahead log: that goes to the disk too.
-    for file in schema::files(database.path) {
+    for file in schema::files(sqlite.path) {
         match File::open(&file).and_then(|opened| opened.sync_all()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let reason = format!("`{}` cannot be forced to the disk: {error}", file.display()).into();
-                return Err(ViewError::Unusable { path: database.path.to_owned(), reason });
+                return Err(ViewError::Unusable { database: place(sqlite.path), reason });
             }
             _ => {}
         }
@@ -90,10 +94,10 @@ pub(crate) fn finish(database: Database<'_>) -> Result<(), ViewError> {
 fn indexes() -> Result<Vec<(String, String)>, ViewError> {
     let path = Path::new("an empty schema");
     let connection = Connection::open_in_memory().map_err(|error| view_error(path, &error))?;
-    let database = Database { connection: &connection, path };
-    schema::prepare(database, LogId::default(), 1)?;
+    let sqlite = Sqlite { connection: &connection, path };
+    schema::prepare(sqlite, LogId::default(), 1)?;
     let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name";
-    database.query(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    Database::Sqlite(sqlite).query(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 #[cfg(test)]
@@ -111,13 +115,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (usual, filled) = (folder.path().join("usual.db"), folder.path().join("filled.db"));
         let connection = schema::connect(&usual).expect("opens");
-        schema::prepare(Database { connection: &connection, path: &usual }, LogId::default(), 1).expect("prepares");
+        schema::prepare(Sqlite { connection: &connection, path: &usual }, LogId::default(), 1).expect("prepares");
         let wanted = names(&connection);
         assert!(OF_LISTS.iter().all(|index| wanted.iter().any(|name| name == index)), "{wanted:?}");
         let (connection, _) = begin(&filled, LogId::default(), 1).expect("begins");
         let few = names(&connection);
         assert!(OF_LISTS.iter().all(|index| few.iter().all(|name| name != index)), "{few:?}");
-        finish(Database { connection: &connection, path: &filled }).expect("finishes");
+        finish(Sqlite { connection: &connection, path: &filled }).expect("finishes");
         assert_eq!(names(&connection), wanted);
     }
 }

@@ -13,7 +13,8 @@ use reenact_projections::{
 };
 use serde_json::json;
 
-use crate::history::{History, LOG, held_call, queued, run, session, tool_requested, user};
+use super::Ground;
+use crate::history::{History, held_call, queued, run, session, tool_requested, user};
 
 /// A run of alice's with two held calls.
 fn held() -> History {
@@ -30,22 +31,22 @@ fn held() -> History {
     history
 }
 
-async fn views(history: &History, folder: &tempfile::TempDir) -> Views {
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+async fn views(history: &History, ground: &Ground) -> Views {
+    let views = ground.views(1).await;
     history.fold_into(&views).await;
     views
 }
 
 #[tokio::test]
 async fn a_wait_is_its_owners_and_closes_with_its_decision_or_its_run() {
-    let (folder, mut history, at) = (tempfile::tempdir().expect("folder"), held(), session("s"));
+    let (ground, mut history, at) = (Ground::new(), held(), session("s"));
     let verdict = Verdict::Rejected { note: Some("no".into()) };
     history.push(&at, StepAnswered { run_id: run("r"), step: 0, verdict, by: Some(user("boss")) });
     let (stage, partial, reason) = (CancellationStage::Executing, None, None);
     history.push(&at, tool_requested("r", 2, 1, "c", Text::inline("{}")));
     history.push(&at, StepInDoubt { run_id: run("r"), step: 2, attempt: 1, reason: "the process ended".into() });
     history.push(&at, RunCancelled { run_id: run("r"), stage, partial, reason });
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let (all, page) = (ApprovalFilter::default(), Paging { page: 1, limit: 10 });
     let strangers = Scope::User(user("bob"));
     assert_eq!(views.approvals(&strangers, &all, page).await.expect("reads").total, 0);
@@ -65,14 +66,14 @@ async fn a_wait_is_its_owners_and_closes_with_its_decision_or_its_run() {
 
 #[tokio::test]
 async fn what_was_cancelled_with_its_run_is_pending_again_once_that_is_queued_again() {
-    let (folder, mut history, at) = (tempfile::tempdir().expect("folder"), held(), session("s"));
+    let (ground, mut history, at) = (Ground::new(), held(), session("s"));
     history.push(&at, StepAnswered { run_id: run("r"), step: 0, verdict: Verdict::no(), by: Some(user("boss")) });
     history.push(&at, tool_requested("r", 2, 1, "c", Text::inline("{}")));
     history.push(&at, StepInDoubt { run_id: run("r"), step: 2, attempt: 1, reason: "the process ended".into() });
     let (stage, partial, reason) = (CancellationStage::Paused, None, None);
     history.push(&at, RunCancelled { run_id: run("r"), stage, partial, reason });
     history.push(&at, RunRequeued { run_id: run("r"), by: None });
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let told = async || {
         let (all, page) = (ApprovalFilter::default(), Paging { page: 1, limit: 10 });
         let mut rows = views.approvals(&Scope::Anyone, &all, page).await.expect("reads").items;
@@ -88,18 +89,5 @@ async fn what_was_cancelled_with_its_run_is_pending_again_once_that_is_queued_ag
     history.push(&at, StepHeld { run_id: run("r"), step: 1, token, call, needs, expires_at, on_expiry });
     history.fold_into(&views).await;
     assert_eq!(told().await, [first, row("pending", Some(99_000), false), third]);
-    assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
-}
-
-#[tokio::test]
-async fn views_from_before_there_was_a_queue_are_folded_again() {
-    let (folder, history) = (tempfile::tempdir().expect("folder"), held());
-    drop(views(&history, &folder).await);
-    let connection = rusqlite::Connection::open(folder.path().join("views.db")).expect("opens");
-    connection
-        .execute_batch("DROP TABLE approvals; DROP TABLE metrics; PRAGMA user_version = 1;")
-        .expect("is as it was");
-    drop(connection);
-    let views = views(&history, &folder).await;
     assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
 }

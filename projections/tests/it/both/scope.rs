@@ -5,30 +5,30 @@ use reenact_projections::{
     Views,
     query::{Paging, RunFilter, Scope, SessionFilter},
 };
-use tempfile::TempDir;
 
-use crate::history::{History, LOG, run, session, user};
+use super::Ground;
+use crate::history::{History, run, session, user};
 
 const ALL: Paging = Paging { page: 1, limit: 1000 };
 
 /// Alice's and bob's session with a run each, and one that nobody owns. The second run of alice's session
 /// was started by nobody in particular.
-async fn three_owners() -> (TempDir, Views) {
-    let folder = tempfile::tempdir().expect("folder");
+async fn three_owners() -> (Ground, Views) {
+    let ground = Ground::new();
     let mut history = History::new(1);
     for (name, owner) in [("hers", Some("alice")), ("his", Some("bob")), ("shared", None)] {
         history.create(name, owner);
         history.whole_run(name, &format!("run-{name}"), 0, owner);
     }
     history.queue("hers", "run-unnamed", 1, None, "hello");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let views = ground.views(1).await;
     history.fold_into(&views).await;
-    (folder, views)
+    (ground, views)
 }
 
 #[tokio::test]
 async fn another_users_rows_do_not_exist() {
-    let (_folder, views) = three_owners().await;
+    let (_ground, views) = three_owners().await;
     let bob = Scope::User(user("bob"));
     assert_eq!(views.session(&bob, &session("hers")).await.expect("reads"), None);
     assert_eq!(views.session(&bob, &session("nobody's")).await.expect("reads"), None);
@@ -43,7 +43,7 @@ async fn another_users_rows_do_not_exist() {
 
 #[tokio::test]
 async fn naming_another_user_in_a_filter_opens_nothing() {
-    let (_folder, views) = three_owners().await;
+    let (_ground, views) = three_owners().await;
     let bob = Scope::User(user("bob"));
     let filter = SessionFilter { user_id: Some(user("alice")), ..SessionFilter::default() };
     assert_eq!(views.sessions(&bob, &filter, ALL).await.expect("reads").total, 0);
@@ -53,7 +53,7 @@ async fn naming_another_user_in_a_filter_opens_nothing() {
 
 #[tokio::test]
 async fn a_user_sees_their_own_and_what_nobody_owns() {
-    let (_folder, views) = three_owners().await;
+    let (_ground, views) = three_owners().await;
     let alice = Scope::User(user("alice"));
     let sessions = views.sessions(&alice, &SessionFilter::default(), ALL).await.expect("reads");
     let ids: Vec<_> = sessions.items.iter().map(|row| row.session_id.as_str()).collect();
@@ -67,7 +67,7 @@ async fn a_user_sees_their_own_and_what_nobody_owns() {
 
 #[tokio::test]
 async fn anyone_sees_everything() {
-    let (_folder, views) = three_owners().await;
+    let (_ground, views) = three_owners().await;
     assert_eq!(views.sessions(&Scope::Anyone, &SessionFilter::default(), ALL).await.expect("reads").total, 3);
     assert_eq!(views.runs(&Scope::Anyone, &RunFilter::default(), ALL).await.expect("reads").total, 4);
 }

@@ -7,6 +7,7 @@ use reenact_events::{
 };
 use reenact_projections::{MemoryViews, Position, Progress, ViewError, Views, query::Scope};
 
+use super::Ground;
 use crate::{
     generator,
     history::{History, LOG, run},
@@ -63,8 +64,8 @@ fn expected(log: &MemoryLog) -> MemoryViews {
 
 #[tokio::test]
 async fn what_is_committed_is_read_after_waiting_for_it() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views(1).await;
     let log = memory_log();
     let lease = claim(&log).await;
     let mut history = History::new(1);
@@ -88,8 +89,8 @@ async fn what_is_committed_is_read_after_waiting_for_it() {
 
 #[tokio::test]
 async fn a_wait_in_vain_says_how_far_the_view_is() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views(1).await;
     let error = views.wait_for(P, Offset(u64::MAX), Duration::from_millis(1)).await.expect_err("lags");
     assert_eq!((error.position, error.wanted), (Offset(0), Offset(u64::MAX)));
     let error = views.wait_for(PartitionId(9), Offset(0), PATIENCE).await.expect_err("has no such partition");
@@ -99,14 +100,13 @@ async fn a_wait_in_vain_says_how_far_the_view_is() {
 #[tokio::test]
 async fn stopping_and_following_again_at_any_point_folds_every_event_once() {
     for seed in 0..20 {
-        let folder = tempfile::tempdir().expect("folder");
-        let path = folder.path().join("views.db");
+        let ground = Ground::new();
         let log = memory_log();
         let lease = claim(&log).await;
         let last = commit(&log, &lease, &events(&generator::history(seed, 1, 120))).await;
         let mut stop_at = 1 + seed;
         loop {
-            let views = Views::open(&path, LOG, 1).expect("opens");
+            let views = ground.views(1).await;
             let follower = follow(&views, &log);
             if stop_at > last.0 {
                 views.wait_for(P, last, PATIENCE).await.expect("catches up");
@@ -122,35 +122,29 @@ async fn stopping_and_following_again_at_any_point_folds_every_event_once() {
 }
 
 #[tokio::test]
-async fn of_two_followers_one_is_told_and_no_row_is_folded_twice() {
-    let folder = tempfile::tempdir().expect("folder");
-    let path = folder.path().join("views.db");
+async fn of_two_followers_each_event_is_folded_by_one_and_seen_by_both() {
+    let ground = Ground::new();
     let log = memory_log();
     let lease = claim(&log).await;
     let all = events(&generator::history(4, 1, 120));
-    let (one, other) = (Views::open(&path, LOG, 1).expect("opens"), Views::open(&path, LOG, 1).expect("opens"));
-    let (first, second) = (follow(&one, &log), follow(&other, &log));
-    let committing = async {
-        for chunk in all.chunks(3) {
-            commit(&log, &lease, chunk).await;
-            tokio::task::yield_now().await;
-        }
-    };
-    committing.await;
+    let (one, other) = (ground.views(1).await, ground.views(1).await);
+    let followers = [follow(&one, &log), follow(&other, &log)];
+    for chunk in all.chunks(3) {
+        commit(&log, &lease, chunk).await;
+        tokio::task::yield_now().await;
+    }
     let last = log.recorded(P).last().expect("has events").offset;
-    let (error, winner) = tokio::select! {
-        error = first => (error.expect("ends"), &other),
-        error = second => (error.expect("ends"), &one),
-    };
-    assert!(matches!(error, ViewError::Overtaken { .. }), "{error}");
-    winner.wait_for(P, last, PATIENCE).await.expect("catches up");
-    assert_eq!(winner.dump().await.expect("dumps"), expected(&log).dump());
+    for views in [&one, &other] {
+        views.wait_for(P, last, PATIENCE).await.expect("sees it");
+        assert_eq!(views.dump().await.expect("dumps"), expected(&log).dump());
+    }
+    followers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
 async fn views_that_are_ahead_of_a_restored_log_are_folded_anew() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views(1).await;
     generator::history(1, 1, 120).fold_into(&views).await;
     let log = memory_log();
     let lease = claim(&log).await;
@@ -165,8 +159,8 @@ async fn views_that_are_ahead_of_a_restored_log_are_folded_anew() {
 
 #[tokio::test]
 async fn views_of_another_past_are_folded_anew() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views(1).await;
     generator::history(1, 1, 10).fold_into(&views).await;
     let log = memory_log();
     let lease = claim(&log).await;
@@ -181,16 +175,16 @@ async fn views_of_another_past_are_folded_anew() {
 
 #[tokio::test]
 async fn another_log_is_not_followed() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LogId(uuid::Uuid::from_u128(1)), 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views_of(LogId(uuid::Uuid::from_u128(1)), 1).await;
     let error = follow(&views, &memory_log()).await.expect("ends");
     assert!(matches!(error, ViewError::OtherLog { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn progress_counts_every_event() {
-    let folder = tempfile::tempdir().expect("folder");
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let ground = Ground::new();
+    let views = ground.views(1).await;
     let log = memory_log();
     let lease = claim(&log).await;
     let last = commit(&log, &lease, &events(&generator::history(6, 1, 400))).await;

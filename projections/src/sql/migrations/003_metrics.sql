@@ -18,15 +18,15 @@ CREATE TABLE metrics (
     team_sessions_count     INTEGER NOT NULL DEFAULT 0,
     workflow_sessions_count INTEGER NOT NULL DEFAULT 0,
     users_count             INTEGER NOT NULL,
-    token_metrics           TEXT    NOT NULL,
-    model_metrics           TEXT    NOT NULL,
+    token_metrics           TEXT /* json */ NOT NULL,
+    model_metrics           TEXT /* json */ NOT NULL,
     date                    TEXT    NOT NULL,
     aggregation_period      TEXT    NOT NULL,
     user_id                 TEXT    NOT NULL,
     created_at              INTEGER NOT NULL,
     updated_at              INTEGER NOT NULL,
-    status_metrics          TEXT    NOT NULL,
-    component_metrics       TEXT    NOT NULL
+    status_metrics          TEXT /* json */ NOT NULL,
+    component_metrics       TEXT /* json */ NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX metrics_of_user ON metrics (user_id, date, aggregation_period);
 CREATE INDEX metrics_by_date ON metrics (date, user_id);

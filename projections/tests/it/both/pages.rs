@@ -7,15 +7,15 @@ use reenact_projections::{
     Views,
     query::{Order, Page, Paging, RunFilter, Scope, SessionFilter, SessionSort},
 };
-use tempfile::TempDir;
 
-use crate::history::{History, LOG, session, user};
+use super::Ground;
+use crate::history::{History, session, user};
 
 const ITEMS: u64 = 137;
 
 /// 137 sessions with one run each, a third of them bob's, a third nobody's; every tenth run is at work.
-async fn many() -> (TempDir, Views) {
-    let folder = tempfile::tempdir().expect("folder");
+async fn many() -> (Ground, Views) {
+    let ground = Ground::new();
     let mut history = History::new(1);
     for number in 0..ITEMS {
         let name = format!("session-{number}");
@@ -33,9 +33,9 @@ async fn many() -> (TempDir, Views) {
             history.now = history.now.plus_ms(-4000);
         }
     }
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let views = ground.views(1).await;
     history.fold_into(&views).await;
-    (folder, views)
+    (ground, views)
 }
 
 /// Reads all pages and one past the end.
@@ -53,7 +53,7 @@ async fn union<T>(total: u64, limit: u64, mut page: impl AsyncFnMut(Paging) -> P
 
 #[tokio::test]
 async fn a32_the_pages_of_sessions_add_up_to_the_whole() {
-    let (_folder, views) = many().await;
+    let (_ground, views) = many().await;
     for sort in [SessionSort::CreatedAt, SessionSort::UpdatedAt] {
         for order in [Order::Ascending, Order::Descending] {
             let filter = SessionFilter { sort, order, ..SessionFilter::default() };
@@ -79,7 +79,7 @@ async fn a32_the_pages_of_sessions_add_up_to_the_whole() {
 
 #[tokio::test]
 async fn a32_the_pages_of_runs_add_up_to_the_whole() {
-    let (_folder, views) = many().await;
+    let (_ground, views) = many().await;
     for limit in [1, 5, 20, 137, 1000] {
         let read = async |paging| views.runs(&Scope::Anyone, &RunFilter::default(), paging).await.expect("reads");
         let rows = union(ITEMS, limit, read).await;
@@ -91,7 +91,7 @@ async fn a32_the_pages_of_runs_add_up_to_the_whole() {
 
 #[tokio::test]
 async fn a32_a_filter_changes_the_total_in_step() {
-    let (_folder, views) = many().await;
+    let (_ground, views) = many().await;
     let scope = Scope::User(user("alice"));
     for limit in [5, 137] {
         let filter = SessionFilter::default();
@@ -112,7 +112,7 @@ async fn a32_a_filter_changes_the_total_in_step() {
 
 #[tokio::test]
 async fn a32_no_number_is_too_large_for_a_page() {
-    let (_folder, views) = many().await;
+    let (_ground, views) = many().await;
     for paging in [(u64::MAX, u64::MAX), (u64::MAX, 1), (1 << 40, 1000)] {
         let paging = Paging { page: paging.0, limit: paging.1 };
         let page = views.sessions(&Scope::Anyone, &SessionFilter::default(), paging).await.expect("reads");
@@ -124,7 +124,7 @@ async fn a32_no_number_is_too_large_for_a_page() {
 
 #[tokio::test]
 async fn a_session_is_found_by_any_part_of_what_it_is_called() {
-    let folder = tempfile::tempdir().expect("folder");
+    let ground = Ground::new();
     let mut history = History::new(1);
     for (name, title) in [("a", Some("Müller % OFF\0")), ("b", Some("STRASSE 50_")), ("c", None)] {
         history.create(name, None);
@@ -140,7 +140,7 @@ async fn a_session_is_found_by_any_part_of_what_it_is_called() {
         }
         history.queue(name, &format!("run-{name}"), 0, None, "Where is Order 17?");
     }
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+    let views = ground.views(1).await;
     history.fold_into(&views).await;
     for (part, found) in [("MÜLL", "a"), ("%", "a"), ("\0", "a"), ("strasse", "b"), ("0_", "b"), ("order 1", "c")] {
         let filter = SessionFilter { name: Some(part.to_owned()), ..SessionFilter::default() };

@@ -2,7 +2,7 @@
 
 use reenact_projections::{ViewError, Views};
 
-use crate::history::LOG;
+use crate::{generator, history::LOG};
 
 #[test]
 fn a_newer_schema_is_refused_and_kept() {
@@ -52,4 +52,20 @@ fn every_table_has_a_version() {
         )
         .expect("reads");
     assert_eq!(missing, 0);
+}
+
+#[tokio::test]
+async fn views_of_an_older_schema_are_folded_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("views.db");
+    let history = generator::history(3, 1, 100);
+    history.fold_into(&Views::open(&path, LOG, 1).expect("opens")).await;
+    let connection = rusqlite::Connection::open(&path).expect("opens");
+    connection
+        .execute_batch("DROP TABLE approvals; DROP TABLE metrics; PRAGMA user_version = 1;")
+        .expect("is as it was");
+    drop(connection);
+    let views = Views::open(&path, LOG, 1).expect("opens");
+    history.fold_into(&views).await;
+    assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
 }

@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use reenact_events::{LogId, PartitionId};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::Connection;
 
-use super::{
-    database::{Database, view_error},
-    write,
+use super::{Sqlite, place, view_error};
+use crate::{
+    Position, ViewError,
+    sql::{
+        database::{Database, Transaction},
+        migrations::MIGRATIONS,
+        write,
+    },
 };
-use crate::{Position, ViewError};
 
 /// Marks a SQLite file as reenact's views ("rnvw").
 const APPLICATION_ID: i64 = 0x726e_7677;
-
-/// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("001_views.sql"), include_str!("002_approvals.sql"), include_str!("003_metrics.sql")];
 
 /// Below this, a checkpoint beside a write can lose committed pages.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -37,7 +37,7 @@ const CACHE_KIB: i64 = 4_000;
 /// file and its write-ahead log from here on, whatever happens to their names.
 pub(crate) fn connect(path: &Path) -> Result<Connection, ViewError> {
     let connection = Connection::open(path).map_err(|error| view_error(path, &error))?;
-    Database { connection: &connection, path }.batch(
+    Sqlite { connection: &connection, path }.batch(
         "PRAGMA busy_timeout = 5000;
          PRAGMA synchronous = NORMAL;
          PRAGMA journal_size_limit = 67108864;
@@ -49,11 +49,12 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, ViewError> {
 }
 
 /// Brings the file to the newest schema and says whose views it holds.
-pub(crate) fn prepare(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Content, ViewError> {
+pub(crate) fn prepare(sqlite: Sqlite<'_>, log_id: LogId, partitions: u32) -> Result<Content, ViewError> {
     if rusqlite::version_number() < SQLITE_VERSION_MIN {
         return Err(ViewError::OldSqlite { found: rusqlite::version() });
     }
-    let found = known_version(database)?;
+    let database = Database::Sqlite(sqlite);
+    let found = known_version(sqlite)?;
     database.batch("PRAGMA journal_mode = WAL;")?;
     migrate(database, found)?;
     adopt(database, log_id, partitions)
@@ -64,22 +65,24 @@ fn integer_of(count: usize) -> i64 {
 }
 
 /// The schema of the file; 0 when it is empty.
-fn version(database: Database<'_>) -> Result<i64, ViewError> {
-    let number = |sql| Ok(database.first(sql, [], |row| row.get::<_, i64>(0))?.unwrap_or_default());
+fn version(database: Database<'_>, path: &Path) -> Result<i64, ViewError> {
+    let number = |sql| Ok(database.first(sql, &[], |row| row.get::<i64>(0))?.unwrap_or_default());
     if number("SELECT count(*) FROM sqlite_schema")? == 0 {
         return Ok(0);
     }
     if number("PRAGMA application_id")? != APPLICATION_ID {
-        return Err(ViewError::Foreign { path: database.path.to_owned() });
+        return Err(ViewError::Foreign { database: place(path) });
     }
     number("PRAGMA user_version")
 }
 
 /// The schema of the file, if this program knows it.
-pub(crate) fn known_version(database: Database<'_>) -> Result<i64, ViewError> {
-    let (found, known) = (version(database)?, integer_of(MIGRATIONS.len()));
+pub(crate) fn known_version(sqlite: Sqlite<'_>) -> Result<i64, ViewError> {
+    let found = version(Database::Sqlite(sqlite), sqlite.path)?;
+    let known = integer_of(MIGRATIONS.len());
     if found > known {
-        return Err(ViewError::NewerSchema { path: database.path.to_owned(), found, known });
+        let remedy = "delete the file and its `-wal` and `-shm`";
+        return Err(ViewError::NewerSchema { database: place(sqlite.path), found, known, remedy });
     }
     Ok(found)
 }
@@ -88,7 +91,7 @@ fn migrate(database: Database<'_>, found: i64) -> Result<(), ViewError> {
     let first = usize::try_from(found).unwrap_or_default();
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(first) {
         let version = integer_of(index) + 1;
-        database.transaction(TransactionBehavior::Immediate, || {
+        database.transaction(Transaction::Write, || {
             database.batch(migration)?;
             database.batch(&format!(
                 "PRAGMA application_id = {APPLICATION_ID};
@@ -104,17 +107,14 @@ fn migrate(database: Database<'_>, found: i64) -> Result<(), ViewError> {
 
 /// Compares the log that the positions are of with ours; an empty file becomes ours.
 fn adopt(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Content, ViewError> {
-    let sql = "SELECT partition, log_id FROM projection_position WHERE projection = ?1 ORDER BY partition";
-    let known: Vec<(u32, String)> =
-        database.query(sql, params![write::PROJECTION], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let ours: Vec<_> = (0..partitions).map(|partition| (partition, log_id.to_string())).collect();
-    if known == ours {
+    let known = write::followed(database)?;
+    if known == (0..partitions).map(|partition| (partition, log_id.to_string())).collect::<Vec<_>>() {
         return Ok(Content::Views);
     }
     if !known.is_empty() {
         return Ok(Content::OfAnotherLog);
     }
-    database.transaction(TransactionBehavior::Immediate, || {
+    database.transaction(Transaction::Write, || {
         for partition in (0..partitions).map(PartitionId) {
             write::insert_position(database, log_id, Position::start(partition))?;
         }
@@ -139,7 +139,7 @@ pub(crate) fn discard(path: &Path) -> Result<(), ViewError> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 let reason = format!("`{}` cannot be deleted: {error}", file.display()).into();
-                return Err(ViewError::Unusable { path: path.to_owned(), reason });
+                return Err(ViewError::Unusable { database: place(path), reason });
             }
         }
     }

@@ -33,18 +33,18 @@ CREATE TABLE sessions (
     owner         TEXT    NOT NULL,
     title_folded  TEXT    NOT NULL,
     first_message TEXT,
-    metadata      TEXT,
-    summary       TEXT,
-    agent_data    TEXT,
-    team_data     TEXT,
-    workflow_data TEXT,
-    session_data  TEXT
+    metadata      TEXT /* json */,
+    summary       TEXT /* json */,
+    agent_data    TEXT /* json */,
+    team_data     TEXT /* json */,
+    workflow_data TEXT /* json */,
+    session_data  TEXT /* json */
 ) STRICT;
 CREATE INDEX sessions_by_created ON sessions (created_at, session_id, session_type);
 CREATE INDEX sessions_by_updated ON sessions (updated_at, session_id, session_type);
 CREATE INDEX sessions_of_owner   ON sessions (owner, created_at, session_id, session_type, agent_id, updated_at);
 CREATE INDEX sessions_of_agent   ON sessions (agent_id, created_at, session_id, session_type);
-CREATE INDEX sessions_by_title   ON sessions (title_folded, owner, agent_id, session_type, created_at, session_id);
+/* sqlite */ CREATE INDEX sessions_by_title   ON sessions (title_folded, owner, agent_id, session_type, created_at, session_id);
 
 CREATE TABLE runs (
     run_id        TEXT    NOT NULL PRIMARY KEY,
@@ -60,7 +60,7 @@ CREATE TABLE runs (
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER,
     owner         TEXT    NOT NULL,
-    run_data      TEXT    NOT NULL
+    run_data      TEXT /* json */ NOT NULL
 ) STRICT;
 CREATE INDEX runs_of_session ON runs (session_id, run_index, run_id);
 CREATE INDEX runs_by_created ON runs (created_at, run_index, run_id);
@@ -74,13 +74,13 @@ CREATE TABLE run_events (
     seq        INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     type       TEXT    NOT NULL,
-    data       TEXT    NOT NULL
+    data       TEXT /* json */ NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX run_events_in_order ON run_events (run_id, seq);
 
 CREATE TABLE components (
     agent_id TEXT NOT NULL,
     version  TEXT NOT NULL,
-    spec     TEXT NOT NULL,
+    spec     TEXT /* json */ NOT NULL,
     PRIMARY KEY (agent_id, version)
 ) STRICT;

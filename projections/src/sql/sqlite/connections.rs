@@ -9,8 +9,8 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{database::Database, schema};
-use crate::ViewError;
+use super::{Sqlite, schema};
+use crate::{ViewError, sql::database::Database};
 
 /// A set of connections to one file at a time.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Connections {
                 // After a failed attempt to open the file anew there is none: try again.
                 None => schema::connect(&path)?,
             };
-            work(Database { connection: loan.connection.insert(connection), path: &path })
+            work(Database::Sqlite(Sqlite { connection: loan.connection.insert(connection), path: &path }))
         });
         done.await.map_err(|_| ViewError::Closed)?
     }

@@ -10,7 +10,8 @@ use reenact_projections::{
     query::Scope,
 };
 
-use crate::history::{History, LOG, agent, model_answered, model_requested, run, session, usage, user};
+use super::Ground;
+use crate::history::{History, agent, model_answered, model_requested, run, session, usage, user};
 
 const MIDNIGHT: i64 = 1_700_006_400_000;
 
@@ -45,8 +46,8 @@ fn answered(history: &mut History, name: &str, index: u64) {
     history.complete(name, &run_name, "hi");
 }
 
-async fn views(history: &History, folder: &tempfile::TempDir) -> Views {
-    let views = Views::open(&folder.path().join("views.db"), LOG, 1).expect("opens");
+async fn views(history: &History, ground: &Ground) -> Views {
+    let views = ground.views(1).await;
     history.fold_into(&views).await;
     views
 }
@@ -57,9 +58,9 @@ async fn rows(views: &Views, scope: Scope, filter: MetricsFilter) -> Vec<Metrics
 
 #[tokio::test]
 async fn a17_a_run_counts_once_for_its_user_on_the_day_of_its_acceptance() {
-    let folder = tempfile::tempdir().expect("folder");
+    let ground = Ground::new();
     let history = nine();
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let all = rows(&views, Scope::Anyone, MetricsFilter::default()).await;
     let told: Vec<_> = all.iter().map(|row| (row.user_id.clone(), row.date.as_str(), row.agent_runs_count)).collect();
     let day = "2023-11-14";
@@ -76,9 +77,9 @@ async fn a17_a_run_counts_once_for_its_user_on_the_day_of_its_acceptance() {
 
 #[tokio::test]
 async fn a17_what_was_used_stays_used_when_its_session_is_deleted() {
-    let folder = tempfile::tempdir().expect("folder");
+    let ground = Ground::new();
     let mut history = nine();
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let before = rows(&views, Scope::Anyone, MetricsFilter::default()).await;
     history.push(&session("bob"), SessionDeleted { session_id: session("bob") });
     history.fold_into(&views).await;
@@ -87,10 +88,10 @@ async fn a17_what_was_used_stays_used_when_its_session_is_deleted() {
 
 #[tokio::test]
 async fn rows_of_one_day_are_found_among_others() {
-    let folder = tempfile::tempdir().expect("folder");
+    let ground = Ground::new();
     let mut history = nine();
     history.queue("bob", "later", 5, Some("bob"), "hello");
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let day = |text: &str| Some(text.parse().expect("a day"));
     let first = MetricsFilter { to: day("2023-11-14"), ..MetricsFilter::default() };
     let later = MetricsFilter { from: day("2023-11-15"), user_id: Some(user("bob")), ..MetricsFilter::default() };
@@ -102,7 +103,7 @@ async fn rows_of_one_day_are_found_among_others() {
 
 #[tokio::test]
 async fn failed_and_cancelled_runs_have_counts_of_their_own_and_a_requeued_one_pays_once() {
-    let folder = tempfile::tempdir().expect("folder");
+    let ground = Ground::new();
     let mut history = nine();
     let at = session("alice");
     history.queue("alice", "f", 3, Some("alice"), "hello");
@@ -114,7 +115,7 @@ async fn failed_and_cancelled_runs_have_counts_of_their_own_and_a_requeued_one_p
     history.queue("alice", "c", 4, Some("alice"), "hello");
     let (stage, partial, reason) = (CancellationStage::Pending, None, None);
     history.push(&at, RunCancelled { run_id: run("c"), stage, partial, reason });
-    let views = views(&history, &folder).await;
+    let views = views(&history, &ground).await;
     let alices = async || rows(&views, Scope::User(user("alice")), MetricsFilter::default()).await.remove(1);
     let row = alices().await;
     let count = |row: &MetricsRow, status: &str| row.status_metrics.get(status).copied();

@@ -23,7 +23,7 @@ CREATE TABLE approvals (
     expires_at  INTEGER,
     resolved_at INTEGER,
     resolved_by TEXT,
-    data        TEXT    NOT NULL
+    data        TEXT /* json */ NOT NULL
 ) STRICT;
 CREATE INDEX approvals_of_run     ON approvals (run_id, status, id);
 CREATE INDEX approvals_of_session ON approvals (session_id);

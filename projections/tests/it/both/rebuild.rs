@@ -2,17 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::Ground;
+use crate::{generator, history::LOG};
 use reenact_events::{
     Batch, BatchId, Clock, CommitOutcome, EventLog, MemoryLog, NewEvent, NodeId, PartitionId, Timestamp,
 };
 use reenact_projections::{
-    Files, GenerationError, Generations, MemoryViews, Position, Rebuilds, ViewError, Views,
+    GenerationError, Generations, MemoryViews, Position, Rebuilds, ViewError, Views,
     query::{RunFilter, Scope},
     rebuild::Stage,
 };
-use tempfile::TempDir;
-
-use crate::{generator, history::LOG};
 
 const P: PartitionId = PartitionId(0);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,10 +28,10 @@ impl Clock for Still {
 struct World {
     log: Arc<MemoryLog>,
     views: Views,
-    files: Arc<Files>,
+    generations: Arc<dyn Generations>,
     rebuilds: Rebuilds,
     follower: tokio::task::JoinHandle<()>,
-    _folder: TempDir,
+    _ground: Ground,
 }
 
 impl Drop for World {
@@ -41,12 +40,11 @@ impl Drop for World {
     }
 }
 
-fn world() -> World {
-    let folder = tempfile::tempdir().expect("folder");
+async fn world() -> World {
+    let ground = Ground::new();
     let log = Arc::new(MemoryLog::new(LOG, 1, Arc::new(Still)));
-    let files = Arc::new(Files::open(folder.path(), LOG, 1).expect("opens"));
-    let views = Views::open(&files.file(files.live().expect("live")), LOG, 1).expect("opens");
-    let rebuilds = Rebuilds::new(files.clone(), views.clone(), log.clone());
+    let (generations, views) = ground.generations().await;
+    let rebuilds = Rebuilds::new(generations.clone(), views.clone(), log.clone());
     let (followed, tail) = (views.clone(), log.clone());
     let follower = tokio::spawn(async move {
         loop {
@@ -54,7 +52,7 @@ fn world() -> World {
             assert!(matches!(error, ViewError::Discarded { .. }), "a swap is all that stops it: {error}");
         }
     });
-    World { log, views, files, rebuilds, follower, _folder: folder }
+    World { log, views, generations, rebuilds, follower, _ground: ground }
 }
 
 fn events(seed: u64, steps: usize) -> Vec<NewEvent> {
@@ -87,8 +85,13 @@ async fn following(world: &World, number: u32) {
     }
 }
 
-fn live(world: &World) -> u32 {
-    world.files.live().expect("live")
+async fn ask<T: Send + 'static>(world: &World, work: impl FnOnce(&dyn Generations) -> T + Send + 'static) -> T {
+    let generations = world.generations.clone();
+    tokio::task::spawn_blocking(move || work(&*generations)).await.expect("answers")
+}
+
+async fn live(world: &World) -> u32 {
+    ask(world, |generations| generations.live().expect("live")).await
 }
 
 fn expected(log: &MemoryLog) -> MemoryViews {
@@ -99,7 +102,7 @@ fn expected(log: &MemoryLog) -> MemoryViews {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn swaps_under_writers_and_readers_take_nothing_back() {
-    let world = world();
+    let world = world().await;
     let all = events(3, 400);
     let (done, mut is_done) = tokio::sync::watch::channel(false);
     let reading = async {
@@ -119,11 +122,11 @@ async fn swaps_under_writers_and_readers_take_nothing_back() {
             for round in 0..4 {
                 let number = world.rebuilds.begin(None).await.expect("begins");
                 following(&world, number).await;
-                let old = live(&world);
+                let old = live(&world).await;
                 world.rebuilds.swap(number, PATIENCE).await.expect("swaps");
                 world.rebuilds.swap(old, PATIENCE).await.expect("swaps back");
                 world.rebuilds.swap(number, PATIENCE).await.expect("swaps again");
-                assert_eq!(live(&world), number, "round {round}");
+                assert_eq!(live(&world).await, number, "round {round}");
                 world.rebuilds.remove(old).await.expect("is dropped");
             }
         };
@@ -137,7 +140,7 @@ async fn swaps_under_writers_and_readers_take_nothing_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn there_is_one_rebuild_at_a_time_and_the_live_generation_is_none_to_work_on() {
-    let world = world();
+    let world = world().await;
     write(&world, &events(1, 40)).await;
     let number = world.rebuilds.begin(None).await.expect("begins");
     assert!(matches!(world.rebuilds.begin(None).await, Err(GenerationError::Busy { number: busy }) if busy == number));
@@ -153,21 +156,21 @@ async fn there_is_one_rebuild_at_a_time_and_the_live_generation_is_none_to_work_
 
 #[tokio::test]
 async fn a_swap_to_rows_that_are_behind_is_refused_with_how_far_and_changes_nothing() {
-    let world = world();
+    let world = world().await;
     write(&world, &events(2, 200)).await;
-    drop(world.files.loader(2).expect("an empty generation"));
+    ask(&world, |generations| drop(generations.loader(2).expect("an empty generation"))).await;
     let behind = world.rebuilds.swap(2, Duration::ZERO).await.expect_err("is behind");
     let GenerationError::Behind { number: 2, lag, .. } = behind else { panic!("{behind}") };
     assert_eq!(lag, world.views.position(P).0, "all of it is missing");
-    assert_eq!(live(&world), 1);
+    assert_eq!(live(&world).await, 1);
     assert_eq!(world.views.dump().await.expect("dumps"), expected(&world.log).dump());
     world.rebuilds.swap(2, PATIENCE).await.expect("catches up and swaps");
-    assert_eq!(live(&world), 2);
+    assert_eq!(live(&world).await, 2);
 }
 
 #[tokio::test]
 async fn rows_that_are_discarded_after_a_swap_are_folded_again_where_readers_are() {
-    let world = world();
+    let world = world().await;
     let all = events(5, 200);
     write(&world, &all).await;
     let number = world.rebuilds.begin(None).await.expect("begins");
@@ -180,5 +183,5 @@ async fn rows_that_are_discarded_after_a_swap_are_folded_again_where_readers_are
         .wait_for(P, position.0.checked_sub(1).map_or(position, reenact_events::Offset), PATIENCE)
         .await
         .expect("comes back");
-    assert_eq!((live(&world), world.views.dump().await.expect("dumps")), (number, expected(&world.log).dump()));
+    assert_eq!((live(&world).await, world.views.dump().await.expect("dumps")), (number, expected(&world.log).dump()));
 }

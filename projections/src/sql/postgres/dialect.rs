@@ -1,0 +1,82 @@
+//! What is written for SQLite, as PostgreSQL takes it. Only what our own statements hold is known here.
+
+/// A statement: `?` and `?1` become `$1`, hints to SQLite's planner go, and `instr` is called `strpos`.
+pub(super) fn statement(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 16);
+    let mut rest = sql;
+    let mut marks = 0;
+    while let Some(at) = rest.find(['?', '+', '\'']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let after = &from[1..];
+        rest = match from.as_bytes()[0] {
+            b'\'' => {
+                let end = after.find('\'').map_or(from.len(), |end| end + 2);
+                out.push_str(&from[..end]);
+                &from[end..]
+            }
+            // A plus before a column keeps SQLite from an index; we add nothing anywhere.
+            b'+' => after,
+            _ => {
+                let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+                marks += 1;
+                let number = if digits == 0 { marks.to_string() } else { after[..digits].to_owned() };
+                out.push('$');
+                out.push_str(&number);
+                &after[digits..]
+            }
+        };
+    }
+    out.push_str(rest);
+    without_hints(&out.replace("instr(", "strpos("))
+}
+
+fn without_hints(sql: &str) -> String {
+    const HINT: &str = " INDEXED BY ";
+    let mut parts = sql.split(HINT);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(part.len());
+        out.push_str(&part[name..]);
+    }
+    out
+}
+
+/// A step of the schema. Texts are compared byte by byte as SQLite does, whatever the database's language is.
+pub(super) fn definition(sql: &str) -> String {
+    let lines = sql.lines().filter(|line| !line.starts_with("/* sqlite */") && !line.starts_with("--"));
+    let changed = lines.map(|line| {
+        line.replace("TEXT /* json */", "JSON")
+            .replace(" TEXT", " TEXT COLLATE \"C\"")
+            .replace(" INTEGER", " BIGINT")
+            .replace(" BLOB", " BYTEA")
+            .replace(") STRICT;", ");")
+    });
+    changed.collect::<Vec<_>>().join("\n")
+}
+
+/// A name as it stands in a statement.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_say_the_same_in_the_other_language() {
+        let sql = "SELECT a FROM t INDEXED BY t_by_a WHERE +a IN (?, '') AND b = '?+' AND instr(c, ?) > 0 LIMIT ?";
+        let wanted = "SELECT a FROM t WHERE a IN ($1, '') AND b = '?+' AND strpos(c, $2) > 0 LIMIT $3";
+        assert_eq!(statement(sql), wanted);
+        assert_eq!(statement("VALUES (?1, ?2, coalesce(?2, ''), ?10)"), "VALUES ($1, $2, coalesce($2, ''), $10)");
+    }
+
+    #[test]
+    fn definitions_keep_json_and_the_order_of_texts() {
+        let sql = "-- why\nCREATE TABLE t (\n    a TEXT NOT NULL,\n    b TEXT /* json */,\n    c BLOB\n) STRICT;\n\
+                   /* sqlite */ CREATE INDEX i ON t (a);";
+        let wanted = "CREATE TABLE t (\n    a TEXT COLLATE \"C\" NOT NULL,\n    b JSON,\n    c BYTEA\n);";
+        assert_eq!(definition(sql), wanted);
+    }
+}
