@@ -2,13 +2,17 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use reenact_events::{Offset, PartitionId, RunId, SessionId, command::Decision, event::RunStatus};
+use reenact_events::{Offset, PartitionId, RunId, ScheduleId, SessionId, command::Decision, event::RunStatus};
+
+use crate::schedule::Unfit;
 
 /// A command was taken and is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The session it is about.
-    pub session_id: SessionId,
+    /// The session it is about, if it is about one.
+    pub session_id: Option<SessionId>,
+    /// The schedule it is about, if it is about one.
+    pub schedule_id: Option<ScheduleId>,
     /// The run it started or changed.
     pub run_id: Option<RunId>,
     /// Reads that include this place see the command's effect.
@@ -38,6 +42,9 @@ pub enum Refusal {
         "session `{0}` is busy: another of its runs works or waits, and the agent has `queue.when_busy = \"reject\"`"
     )]
     SessionBusy(SessionId),
+    /// The session is to be deleted as it was seen, and it was used since.
+    #[error("session `{0}` is not deleted: it was used since it was looked at, or has a run that has not ended")]
+    SessionUsed(SessionId),
     /// The run is not waiting for a decision about that tool call.
     #[error("tool call `{tool_call_id}` of run `{run}` waits for no decision")]
     StepNotInDoubt {
@@ -80,6 +87,15 @@ pub enum Refusal {
     /// The JSON Schema for the answer cannot be used.
     #[error("`output_schema` cannot be used: {0}")]
     OutputSchema(Arc<str>),
+    /// No such schedule, or it is another user's.
+    #[error("Schedule not found")]
+    ScheduleNotFound,
+    /// A field of a schedule cannot be used.
+    #[error(transparent)]
+    ScheduleUnfit(#[from] Unfit),
+    /// The schedule, or another one, is in the way.
+    #[error("{0}")]
+    ScheduleConflict(Arc<str>),
     /// The idempotency key stands for another request.
     #[error("this `Idempotency-Key` was used for another request")]
     KeyUsed,

@@ -5,7 +5,7 @@
 //! them together; what is at work stands apart from it, so that the many that rest are not moved by the few that do
 //! not. Runs are found by session and index. Their ids are in no order, so all that stands under one is the place.
 
-use reenact_events::{CommandId, RunId, SessionId, StreamKey};
+use reenact_events::{CommandId, RunId, ScheduleId, SessionId, StreamKey, Timestamp};
 use uuid::Uuid;
 
 /// What the stored shapes are called; a change of any of them must change this text, so that a store of
@@ -14,16 +14,17 @@ pub const SHAPES: &[&str] = &[
     "head:1",
     "session:4",
     "place:1",
-    "origin:3",
+    "origin:4",
     "open:6",
     "step:5",
-    "end:9",
+    "end:10",
     "agent:json:1",
     "indexes:4",
     "taken:1",
     "losses:1",
     "values:json:1",
     "key:1",
+    "schedule:1",
 ];
 
 fn key(kind: u8, names: &[&str]) -> Vec<u8> {
@@ -98,6 +99,38 @@ pub fn used_key(id: Uuid) -> Vec<u8> {
     let mut key = vec![b'k'];
     key.extend_from_slice(id.as_bytes());
     key
+}
+
+/// A schedule.
+#[must_use]
+pub fn schedule(id: &ScheduleId) -> Vec<u8> {
+    key(b'z', &[id.as_str()])
+}
+
+/// Index: a schedule by its name, in the stream of its owner's.
+#[must_use]
+pub fn schedule_name(stream: &StreamKey, name: &str) -> Vec<u8> {
+    key(b'y', &[stream.as_str(), name])
+}
+
+/// Every schedule for which something is to be done, by when.
+pub const WAKES: &[u8] = b"w";
+
+/// Index: a schedule by the moment at which something is to be done for it.
+#[must_use]
+pub fn wake(at: Timestamp, id: &ScheduleId) -> Vec<u8> {
+    let mut key = WAKES.to_vec();
+    // Moments before 1970 are as good as 1970: they are over.
+    key.extend_from_slice(&u64::try_from(at.0).unwrap_or(0).to_be_bytes());
+    key.extend_from_slice(id.as_str().as_bytes());
+    key
+}
+
+/// The moment that a key of [`WAKES`] names.
+#[must_use]
+pub fn moment_of_wake(key: &[u8]) -> Option<Timestamp> {
+    let (moment, _) = key.strip_prefix(WAKES)?.split_first_chunk()?;
+    i64::try_from(u64::from_be_bytes(*moment)).ok().map(Timestamp)
 }
 
 /// How often a loss of events was accepted in the partition.

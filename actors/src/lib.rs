@@ -27,6 +27,8 @@ pub mod node;
 pub mod partition;
 pub mod run;
 pub mod run_actor;
+pub mod schedule;
+pub mod schedule_actor;
 pub mod session;
 pub mod session_actor;
 pub mod shared;

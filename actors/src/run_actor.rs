@@ -6,6 +6,7 @@
 
 mod expiry;
 mod filled;
+mod reports;
 mod slot;
 mod timeout;
 
@@ -302,12 +303,13 @@ impl RunWork {
         let mut after = (*self.run).clone();
         events.iter().for_each(|event| evolve(&mut after, event, at));
         let run = Some((after.id().clone(), after.told_status()));
-        Told { duplicate: false, session_id: self.run.origin.session_id.clone(), run }
+        Told::of_session(&self.run.origin.session_id, run, false)
     }
 
     fn accepted(&self, receipt: Receipt) -> Accepted {
         Accepted {
-            session_id: self.run.origin.session_id.clone(),
+            session_id: Some(self.run.origin.session_id.clone()),
+            schedule_id: None,
             run_id: Some(self.run.id().clone()),
             partition: self.partition.lease.partition,
             offset: receipt.offset,
@@ -343,8 +345,9 @@ impl RunWork {
     ) -> Result<Receipt, ProposeError> {
         let key = StreamKey::session(&self.run.origin.session_id);
         let owner = self.run.origin.user_id.clone();
+        let sends = reports::of(&self.run, events, self.partition.shared.tools.log.partitions());
         let events = events.iter().cloned().map(Event::from).collect();
-        self.partition.propose(|reply| Proposal { key, owner, cause, at, events, settles, reply }).await
+        self.partition.propose(|reply| Proposal { key, owner, cause, at, events, sends, settles, reply }).await
     }
 
     /// The log does not take the events: the run ends with the reason, which is small.

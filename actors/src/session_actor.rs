@@ -224,14 +224,9 @@ impl SessionWork {
                 let answer = self.copy(&id, user_id, fields, consumed.as_ref()).await?;
                 self.reply(reply, answer, consumed).await
             }
-            CommandBody::DeleteSession { session_id } => {
-                let body = CommandBody::DeleteSession { session_id };
-                self.delete(Submission {
-                    command: Command { reply_to, ..Command::new(id, user_id, body) },
-                    consumed,
-                    reply,
-                })
-                .await
+            body @ CommandBody::DeleteSession { runs, .. } => {
+                let command = Command { reply_to, ..Command::new(id, user_id, body) };
+                self.delete(Submission { command, consumed, reply }, runs).await
             }
             body => {
                 let answer = self.change(&id, user_id, body, consumed.as_ref()).await?;
@@ -269,7 +264,9 @@ impl SessionWork {
     ) -> Result<Receipt, ProposeError> {
         let at = self.partition().shared.now();
         let key = StreamKey::session(self.id());
-        self.partition().propose(|reply| Proposal { key, owner, cause, at, events, settles, reply }).await
+        self.partition()
+            .propose(|reply| Proposal { key, owner, cause, at, events, sends: Vec::new(), settles, reply })
+            .await
     }
 
     /// The run that a command is about, as far as `user` may know.
@@ -296,7 +293,7 @@ impl SessionWork {
         duplicate: bool,
         consumed: Option<&Consumed>,
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
-        let told = || Told { duplicate, session_id: self.id().clone(), run: run.clone() };
+        let told = || Told::of_session(self.id(), run.clone(), duplicate);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(None, None, settles, Vec::new()).await {
             Ok(receipt) => Ok(Ok(Accepted { duplicate, ..self.accepted(receipt, run) })),
@@ -307,7 +304,8 @@ impl SessionWork {
     fn accepted(&self, receipt: Receipt, run: Option<(RunId, RunStatus)>) -> Accepted {
         let (run_id, status) = run.unzip();
         Accepted {
-            session_id: self.id().clone(),
+            session_id: Some(self.id().clone()),
+            schedule_id: None,
             run_id,
             partition: self.partition().lease.partition,
             offset: receipt.offset,

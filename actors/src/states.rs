@@ -4,6 +4,7 @@
 //! the same store. States of entities at work are kept decoded; all others are read when somebody asks.
 
 mod fold;
+mod schedules;
 mod stored;
 mod values;
 

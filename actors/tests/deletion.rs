@@ -37,6 +37,7 @@ fn a_run_whose_session_was_deleted_is_gone_and_remembered() {
     apply(&states, 0, &created.into());
     let queued = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run_id.clone(),
         session_id: session_id.clone(),
         user_id: None,
@@ -54,7 +55,7 @@ fn a_run_whose_session_was_deleted_is_gone_and_remembered() {
     apply(&states, 1, &queued.into());
     assert!(states.run(&run_id).expect("reads").is_some());
     assert!(!states.was_deleted(&run_id).expect("reads"));
-    apply(&states, 2, &SessionDeleted { session_id }.into());
+    apply(&states, 2, &SessionDeleted { session_id, reason: None }.into());
     assert!(states.run(&run_id).expect("reads").is_none());
     assert!(states.was_deleted(&run_id).expect("reads"), "a repeat of its command must not start it again");
 }

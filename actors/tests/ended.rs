@@ -42,6 +42,7 @@ impl Stream {
     fn begin(&mut self, index: u64, input: &str) {
         let queued = RunQueued {
             fork: None,
+            scheduled_by: None,
             run_id: run(index),
             session_id: session(),
             user_id: None,
@@ -117,7 +118,7 @@ fn each_run_is_found_by_its_id_wherever_it_stands() {
 fn of_a_deleted_session_only_the_session_and_its_runs_places_stay() {
     let mut stream = five_runs();
     stream.begin(5, "open");
-    stream.take(&SessionDeleted { session_id: session() }.into());
+    stream.take(&SessionDeleted { session_id: session(), reason: None }.into());
     for index in 0..6 {
         assert!(stream.states().run(&run(index)).expect("reads").is_none());
         assert!(stream.states().was_deleted(&run(index)).expect("reads"));
@@ -141,6 +142,6 @@ fn a_long_text_that_a_decision_brought_is_kept_as_long_as_its_session() {
     let kept = |stream: &Stream| blobs.clone().map(|blob| stream.states().is_referenced(&blob.sha256).expect("reads"));
     assert_eq!(kept(&stream), [true; 3]);
     stream.complete(0);
-    stream.take(&SessionDeleted { session_id: session() }.into());
+    stream.take(&SessionDeleted { session_id: session(), reason: None }.into());
     assert_eq!(kept(&stream), [false; 3]);
 }

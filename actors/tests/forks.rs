@@ -80,6 +80,7 @@ impl Scene {
             output_schema: None,
             session_state: None,
             fork: None,
+            scheduled_by: None,
             stream: false,
             background: true,
         };

@@ -82,6 +82,7 @@ impl Scene {
         let agent = agent();
         let queued = RunQueued {
             fork: None,
+            scheduled_by: None,
             run_id: RunId::trusted("r"),
             session_id: SessionId::trusted("s"),
             user_id: None,

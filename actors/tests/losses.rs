@@ -26,6 +26,7 @@ fn key(name: &str) -> StreamKey {
 fn queued(name: &str) -> Event {
     let queued = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run(name),
         session_id: SessionId::trusted(name),
         user_id: None,

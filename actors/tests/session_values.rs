@@ -77,6 +77,7 @@ fn created(state: Option<&str>) -> Event {
 fn queued(run: &str, run_index: u64, session_state: Option<StateChanges>) -> Event {
     RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: RunId::trusted(run),
         session_id: session(),
         user_id: None,
@@ -160,7 +161,7 @@ fn an_update_replaces_the_whole_and_a_deletion_leaves_nothing() {
     assert_eq!(folded.values(), values(r#"{"a":1}"#));
     folded.take(&[update(Some(r#"{"b":2}"#))]);
     assert_eq!(folded.values(), values(r#"{"b":2}"#));
-    folded.take(&[SessionDeleted { session_id: session() }.into()]);
+    folded.take(&[SessionDeleted { session_id: session(), reason: None }.into()]);
     folded.take(&calls("r", set(r#"{"late":1}"#)));
     assert_eq!(folded.values(), SessionValues::new());
 }

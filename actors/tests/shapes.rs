@@ -8,20 +8,22 @@ use reenact_actors::{
         Step, StepState,
         state::{Asked, GivenUp, Hold, Origin, Progress},
     },
+    schedule::{OpenFire, ScheduleState, Stands, WaitingFire},
     session::SessionState,
     states::{StoredEnd, StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession},
 };
 use reenact_events::{
-    AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
+    AgentId, BlobRef, MediaKind, MediaRef, RawJson, RunId, ScheduleId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::{Effect, Guarded},
     event::{Blocked, Failure, Resolution, RunStatus, Said, StepCall, StepResult, ToolCallRequest, Usage},
     hold::{InputField, Needs, OnExpiry},
+    schedule::{CatchUp, Overlap, ScheduleSpec, ScheduledBy, When},
 };
 use reenact_snapshots::codec;
 
 /// What the samples below encode to, under the shapes' names. When this fails, a stored type has changed:
 /// change the text of its shape in `SHAPES`, and then the number here.
-const EXPECTED: u64 = 638_508_975_785_203_071;
+const EXPECTED: u64 = 14_389_315_431_981_943_297;
 
 fn steps() -> Vec<Step> {
     let blob = BlobRef::of(b"bytes");
@@ -79,6 +81,43 @@ fn steps() -> Vec<Step> {
     states.into_iter().map(step).chain([asks]).collect()
 }
 
+fn by() -> ScheduledBy {
+    ScheduledBy {
+        schedule_id: ScheduleId::trusted("x"),
+        owner: Some(UserId::trusted("u")),
+        fire_id: uuid::Uuid::from_u128(9),
+        attempt: 2,
+    }
+}
+
+fn schedule() -> ScheduleState {
+    let open = |stands| OpenFire {
+        fire_id: uuid::Uuid::from_u128(9),
+        due: Timestamp(3),
+        attempt: 1,
+        run_id: RunId::trusted("r"),
+        session_id: SessionId::trusted("s"),
+        stands,
+        replaced: true,
+    };
+    ScheduleState {
+        id: ScheduleId::trusted("x"),
+        user_id: None,
+        spec: ScheduleSpec {
+            payload: RawJson::parse("{}").ok(),
+            when: When::Cron("* * * * *".into()),
+            overlap: Overlap::Queue,
+            catch_up: CatchUp::All,
+            ..ScheduleSpec::of("n", "/agents/a/runs")
+        },
+        enabled: true,
+        next_run_at: Some(Timestamp(7)),
+        last_due: Some(Timestamp(6)),
+        open: [Stands::Running(Timestamp(8)), Stands::Failed(Timestamp(9)), Stands::Paused].map(open).into(),
+        waiting: vec![WaitingFire { fire_id: uuid::Uuid::from_u128(8), due: Timestamp(4) }],
+    }
+}
+
 #[test]
 fn a_changed_shape_has_a_changed_name() {
     let origin = Origin {
@@ -96,6 +135,7 @@ fn a_changed_shape_has_a_changed_name() {
         history_before: 4,
         taken_over: 2,
         copied_from: Some(SessionId::trusted("c")),
+        scheduled_by: Some(Box::new(by())),
     };
     let progress = Progress {
         status: RunStatus::Running,
@@ -136,6 +176,9 @@ fn a_changed_shape_has_a_changed_name() {
         assert_eq!(&codec::decode::<Step>(bytes).expect("decodes"), step);
     }
     samples.push(codec::encode(&key).expect("encodes"));
+    let schedule = codec::encode(&schedule()).expect("encodes");
+    assert_eq!(codec::decode::<ScheduleState>(&schedule).expect("decodes"), self::schedule());
+    samples.push(schedule);
     let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let texts: Vec<Arc<str>> =
         SHAPES.iter().map(|shape| (*shape).into()).chain(samples.iter().map(|b| hex(b).into())).collect();

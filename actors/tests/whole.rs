@@ -28,6 +28,7 @@ fn entries_of_ended(input: &str) -> usize {
     let states = States::new(store.clone());
     let queued = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run_id.clone(),
         session_id: session_id.clone(),
         user_id: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandId, Committed, LogId, Offset, PartitionId, RunId, SessionId, Token, event::RunStatus};
+use crate::{CommandId, Committed, LogId, Offset, PartitionId, RunId, ScheduleId, SessionId, Token, event::RunStatus};
 
 /// Where a command's answer goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Answer {
     /// The session it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// The schedule it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_id: Option<ScheduleId>,
     /// The run's status after the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use crate::{
     AgentId, CommandId, MediaRef, PartitionId, RawJson, ReplyTo, RunId, SessionId, StreamKey, Text, UserId,
-    agent::AgentSpec, hold::Verdict,
+    agent::AgentSpec,
+    hold::Verdict,
+    schedule::{ScheduleCommand, ScheduledBy},
 };
 
 /// A request to change something.
@@ -45,9 +47,10 @@ impl Command {
     /// The stream that decides this command next; `None` when only the run is named.
     #[must_use]
     pub fn stream(&self) -> Option<StreamKey> {
-        match &self.key {
-            Some(used) => Some(StreamKey::idempotency(used.key)),
-            None => self.body.session_id().map(StreamKey::session),
+        match (&self.key, &self.body) {
+            (Some(used), _) => Some(StreamKey::idempotency(used.key)),
+            (None, CommandBody::Schedule(_)) => Some(StreamKey::schedules(self.user_id.as_ref())),
+            (None, _) => self.body.session_id().map(StreamKey::session),
         }
     }
 }
@@ -133,7 +136,14 @@ pub enum CommandBody {
     DeleteSession {
         /// Which.
         session_id: SessionId,
+        /// Only if it has had exactly so many runs and none is open: whoever saw it at rest deletes nothing that
+        /// somebody has used since.
+        runs: Option<u64>,
+        /// Why; the event keeps it.
+        reason: Option<Arc<str>>,
     },
+    /// Something about a schedule of whoever asks.
+    Schedule(ScheduleCommand),
 }
 
 /// What somebody decides about a tool call.
@@ -186,6 +196,8 @@ pub struct StartRun {
     pub background: bool,
     /// The JSON Schema that the answer must fit, in place of the agent's.
     pub output_schema: Option<RawJson>,
+    /// The schedule that asks, if one does.
+    pub scheduled_by: Option<Box<ScheduledBy>>,
 }
 
 /// See [`CommandBody::ForkRun`].
@@ -253,7 +265,8 @@ impl CommandBody {
             Self::CreateSession { session_id, .. }
             | Self::UpdateSession { session_id, .. }
             | Self::ForkSession { session_id, .. }
-            | Self::DeleteSession { session_id } => Some(session_id),
+            | Self::DeleteSession { session_id, .. } => Some(session_id),
+            Self::Schedule(_) => None,
         }
     }
 }

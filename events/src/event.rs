@@ -8,6 +8,8 @@ mod blobs;
 mod fork;
 mod hold;
 mod run;
+mod schedule;
+mod status;
 
 use std::sync::Arc;
 
@@ -40,6 +42,8 @@ pub enum DecodeError {
 pub use fork::*;
 pub use hold::*;
 pub use run::*;
+pub use schedule::*;
+pub use status::*;
 
 macro_rules! catalog {
     ($($(#[$edoc:meta])* $entity:ident as $group:ident { $($(#[$doc:meta])* $variant:ident($payload:ident) = $name:literal,)+ })+) => {
@@ -137,6 +141,27 @@ catalog! {
     Key as KeyEvent {
         /// A request is the first under this key: its run is the one that the key stands for.
         Used(KeyUsed) = "dev.reenact.key.used.v1",
+    }
+    /// About a schedule, in the stream of its owner's schedules.
+    Schedule as ScheduleEvent {
+        /// The schedule exists from here on.
+        Created(ScheduleCreated) = "dev.reenact.schedule.created.v1",
+        /// It does something else from here on.
+        Updated(ScheduleUpdated) = "dev.reenact.schedule.updated.v1",
+        /// It is due again.
+        Enabled(ScheduleEnabled) = "dev.reenact.schedule.enabled.v1",
+        /// It is not due any more.
+        Disabled(ScheduleDisabled) = "dev.reenact.schedule.disabled.v1",
+        /// It is gone.
+        Deleted(ScheduleDeleted) = "dev.reenact.schedule.deleted.v1",
+        /// It was due, or triggered, and brings a run.
+        Fired(ScheduleFired) = "dev.reenact.schedule.fired.v1",
+        /// It was due and brings none.
+        Skipped(ScheduleSkipped) = "dev.reenact.schedule.skipped.v1",
+        /// A run of a fire is asked for, in the same batch.
+        AttemptStarted(AttemptStarted) = "dev.reenact.schedule.attempt.started.v1",
+        /// A run of a fire has ended, or waits for a decision.
+        AttemptReported(AttemptReported) = "dev.reenact.schedule.attempt.reported.v1",
     }
     /// About a run.
     Run as RunEvent {
@@ -318,6 +343,9 @@ pub struct SessionUpdated {
 pub struct SessionDeleted {
     /// Which.
     pub session_id: SessionId,
+    /// The rule that had it deleted; nothing when somebody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
 }
 
 impl PartitionClaimed {
@@ -376,52 +404,6 @@ impl RunEvent {
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled(_))
-    }
-}
-
-/// What a run's status is called, as AgentOS spells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum RunStatus {
-    /// Accepted, waits for its turn.
-    Pending,
-    /// At work.
-    Running,
-    /// Waits for a decision from outside.
-    Paused,
-    /// Ended well.
-    Completed,
-    /// Ended with an error.
-    Error,
-    /// Was stopped.
-    Cancelled,
-    /// Had ended, and another run answers in its place.
-    Regenerated,
-}
-
-impl RunStatus {
-    /// Every one.
-    pub const ALL: [Self; 7] =
-        [Self::Pending, Self::Running, Self::Paused, Self::Completed, Self::Error, Self::Cancelled, Self::Regenerated];
-
-    /// As AgentOS spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Running => "RUNNING",
-            Self::Paused => "PAUSED",
-            Self::Completed => "COMPLETED",
-            Self::Error => "ERROR",
-            Self::Cancelled => "CANCELLED",
-            Self::Regenerated => "REGENERATED",
-        }
-    }
-
-    /// Whether the run has ended.
-    #[must_use]
-    pub fn is_end(self) -> bool {
-        matches!(self, Self::Completed | Self::Error | Self::Cancelled | Self::Regenerated)
     }
 }
 

@@ -99,6 +99,10 @@ string_id!(
     RunId
 );
 string_id!(
+    /// Something that starts runs when it is due.
+    ScheduleId
+);
+string_id!(
     /// Who owns a session, a run or a blob.
     UserId
 );
@@ -200,6 +204,15 @@ impl RunId {
     }
 }
 
+impl ScheduleId {
+    /// The schedule that a command makes for its owner.
+    #[must_use]
+    pub fn of_command(command: &CommandId, owner: Option<&UserId>) -> Self {
+        let parts: Vec<&str> = std::iter::once(command.as_str()).chain(owner.map(UserId::as_str)).collect();
+        Self::trusted(&derived("schedule", &parts).to_string())
+    }
+}
+
 impl SessionId {
     /// The session that a command makes as a copy of `source`: of the same partition, which has what is copied.
     #[must_use]
@@ -248,6 +261,13 @@ impl StreamKey {
     #[must_use]
     pub fn idempotency(key: Uuid) -> Self {
         Self(format!("key:{key}").into())
+    }
+
+    /// All schedules of one owner, or of nobody. Owners are not named in keys.
+    #[must_use]
+    pub fn schedules(owner: Option<&UserId>) -> Self {
+        let parts: Vec<&str> = owner.iter().map(|owner| owner.as_str()).collect();
+        Self(format!("schedules:{}", derived("schedules", &parts)).into())
     }
 
     /// A stored key.

@@ -12,12 +12,13 @@
 //!   too long.
 //! * `R6`: a held call is decided about once, not made unless it was confirmed, and held again only in a run that was
 //!   queued again.
+//! * `S1`: a schedule fires once for a due time, and its due times grow.
 //! * `R7`: a run takes steps over before it begins, and never makes one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    ChainHash, Event, Offset, Recorded, RunEvent, RunId, StreamKey, Term,
+    ChainHash, Event, Offset, Recorded, RunEvent, RunId, ScheduleEvent, ScheduleId, StreamKey, Term, Timestamp,
     agent::Effect,
     event::{PartitionEvent, Resolution, RunStatus, StepCall},
     hold::Verdict,
@@ -66,6 +67,8 @@ pub struct Watch {
     sequences: BTreeMap<StreamKey, u64>,
     runs: BTreeMap<RunId, RunWatch>,
     ids: BTreeSet<uuid::Uuid>,
+    fires: BTreeSet<uuid::Uuid>,
+    dues: BTreeMap<ScheduleId, Timestamp>,
 }
 
 impl Watch {
@@ -97,6 +100,7 @@ impl Watch {
         self.term = recorded.term;
         self.chain = recorded.chain;
         match recorded.decode() {
+            Ok(Event::Schedule(event)) => self.see_schedule(&event).or_else(|detail| broken("S1", detail)),
             Ok(Event::Run(run)) => self.see_run(&run).or_else(|(name, detail)| broken(name, detail)),
             Ok(Event::Partition(PartitionEvent::Claimed(_))) if recorded.term.0 != recorded.offset.0 => {
                 broken("E3", format!("claim under term {}", recorded.term))
@@ -122,6 +126,27 @@ impl Watch {
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs.len()
+    }
+
+    fn see_schedule(&mut self, event: &ScheduleEvent) -> Result<(), String> {
+        let (due, until) = match event {
+            ScheduleEvent::Fired(fired) => {
+                if !self.fires.insert(fired.fire_id) {
+                    return Err(format!("fire `{}` of schedule `{}` comes twice", fired.fire_id, fired.schedule_id));
+                }
+                if fired.triggered {
+                    return Ok(());
+                }
+                (fired.due, fired.due)
+            }
+            ScheduleEvent::Skipped(skipped) => (skipped.due, skipped.until.unwrap_or(skipped.due)),
+            _ => return Ok(()),
+        };
+        let schedule = event.schedule_id();
+        match self.dues.insert(schedule.clone(), until) {
+            Some(last) if due <= last => Err(format!("schedule `{schedule}` is due at {due}, after {last}")),
+            _ => Ok(()),
+        }
     }
 
     fn see_run(&mut self, event: &RunEvent) -> Result<(), (&'static str, String)> {

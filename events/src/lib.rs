@@ -28,6 +28,7 @@ pub mod log;
 pub mod memory_log;
 pub mod moves;
 pub mod output;
+pub mod schedule;
 pub mod session_state;
 pub mod token;
 pub mod upcast;
@@ -39,10 +40,10 @@ pub use clock::{Clock, Timestamp};
 pub use command::{Command, CommandBody, Forward};
 pub use content::{BlobError, BlobRef, Blobs, IsReferenced, MediaKind, MediaRef, RawJson, Text};
 pub use envelope::{NewEvent, Recorded};
-pub use event::{Event, RunEvent, SessionEvent};
+pub use event::{Event, RunEvent, ScheduleEvent, SessionEvent};
 pub use ids::{
-    AgentId, BatchId, CommandId, LogId, NodeId, Offset, PartitionId, RunId, SessionId, StepToken, StreamKey, Term,
-    UserId,
+    AgentId, BatchId, CommandId, LogId, NodeId, Offset, PartitionId, RunId, ScheduleId, SessionId, StepToken,
+    StreamKey, Term, UserId,
 };
 pub use live::LiveBus;
 pub use log::{

@@ -9,6 +9,7 @@ mod convert;
 mod decision;
 mod fields;
 mod fork;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +26,7 @@ pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
 pub const CORRELATION_BYTES_MAX: usize = 1024;
 
 /// The kinds of command, by the word that stands in `type`.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 15] = [
     "StartRun",
     "CancelRun",
     "ContinueRun",
@@ -35,6 +36,12 @@ pub const KINDS: [&str; 9] = [
     "UpdateSession",
     "ForkSession",
     "DeleteSession",
+    "CreateSchedule",
+    "UpdateSchedule",
+    "EnableSchedule",
+    "DisableSchedule",
+    "TriggerSchedule",
+    "DeleteSchedule",
 ];
 
 /// The idempotency key, in a command that the runtime hands on. Publishers know no such field: their command's id is
@@ -80,7 +87,7 @@ pub fn decode(value: &[u8], attributes: Attributes<'_>) -> Result<Command, Unrea
     }
     let not_json = |error| Unreadable { code: "not_json", reason: format!("the value is not a JSON object: {error}") };
     let mut fields: Map<String, Value> = serde_json::from_slice(value).map_err(not_json)?;
-    let kind = kind(attributes.kind, &mut fields)?;
+    let kind = kind(attributes, &mut fields)?;
     let id = match attributes.id {
         Some(id) => {
             fields.remove("id");
@@ -137,6 +144,9 @@ pub fn schema(kind: &str) -> Option<Value> {
         "UpdateSession" => own::<fields::UpdateSession>(),
         "ForkSession" => own::<fields::ForkSession>(),
         "DeleteSession" => own::<fields::DeleteSession>(),
+        "CreateSchedule" => own::<schedule::CreateSchedule>(),
+        "UpdateSchedule" => own::<schedule::UpdateSchedule>(),
+        "EnableSchedule" | "DisableSchedule" | "TriggerSchedule" | "DeleteSchedule" => own::<schedule::OneSchedule>(),
         _ => return None,
     };
     let mut schema = Value::from(schema);
@@ -169,8 +179,8 @@ fn own<T: JsonSchema>() -> Schema {
     schema_for!(T)
 }
 
-fn kind(attribute: Option<&str>, fields: &mut Map<String, Value>) -> Result<String, Unreadable> {
-    let word = match attribute {
+fn kind(attributes: Attributes<'_>, fields: &mut Map<String, Value>) -> Result<String, Unreadable> {
+    let word = match attributes.kind {
         Some(word) => {
             fields.remove("type");
             word.to_owned()
@@ -178,7 +188,7 @@ fn kind(attribute: Option<&str>, fields: &mut Map<String, Value>) -> Result<Stri
         None => take::<String>(fields, "type")?.ok_or_else(|| invalid("the field `type` is missing"))?,
     };
     let inner = word.strip_prefix(CE_PREFIX).and_then(|rest| rest.strip_suffix(CE_SUFFIX)).unwrap_or(&word);
-    if KINDS.contains(&inner) {
+    if KINDS.contains(&inner) || (attributes.is_handed_round && inner == schedule::REPORT) {
         return Ok(inner.to_owned());
     }
     let reason = format!("there is no command `{word}`; there are {}", KINDS.join(", "));

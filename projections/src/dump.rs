@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::metrics::MetricsRow;
-use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow};
+use crate::query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow};
+use crate::schedules::{ScheduleRow, ScheduleRunRow};
 
 /// Every row of the views, each table in the order of its key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -18,10 +19,16 @@ pub struct Dump {
     pub runs: Vec<RunRow>,
     /// By run id, then sequence.
     pub run_events: Vec<(RunId, RunEventRow)>,
+    /// By run id, then step.
+    pub run_steps: Vec<StepRow>,
     /// By id.
     pub approvals: Vec<ApprovalRow>,
     /// By day, then user.
     pub metrics: Vec<MetricsRow>,
+    /// By id.
+    pub schedules: Vec<ScheduleRow>,
+    /// By the attempt that they are about.
+    pub schedule_runs: Vec<ScheduleRunRow>,
     /// By agent id, then version; the specification as JSON text.
     pub components: Vec<(AgentId, String, String)>,
 }
@@ -51,8 +58,11 @@ pub fn digest(dump: &Dump) -> Result<Digest, serde_json::Error> {
     table(&mut hasher, &dump.sessions)?;
     table(&mut hasher, &dump.runs)?;
     table(&mut hasher, &dump.run_events)?;
+    table(&mut hasher, &dump.run_steps)?;
     table(&mut hasher, &dump.approvals)?;
     table(&mut hasher, &dump.metrics)?;
+    table(&mut hasher, &dump.schedules)?;
+    table(&mut hasher, &dump.schedule_runs)?;
     table(&mut hasher, &dump.components)?;
     Ok(Digest(*hasher.finalize().as_bytes()))
 }

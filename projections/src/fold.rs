@@ -13,11 +13,13 @@ pub mod messages;
 mod metrics;
 pub mod output;
 pub mod run;
+mod schedules;
 pub mod session;
+pub mod steps;
 pub mod tools;
 pub mod usage;
 
-use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
 pub use apply::{apply, decode};
 pub use metrics::MetricsChange;
@@ -25,7 +27,8 @@ pub use run::RunView;
 
 use crate::{
     ViewError,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// Where rows are kept: a SQL transaction, or maps in memory. Reads see the writes before them.
@@ -42,7 +45,7 @@ pub trait Rows {
     /// When the place cannot be written.
     fn put_session(&mut self, row: SessionRow) -> Result<(), ViewError>;
 
-    /// Removes a session's row, its runs, their events and what waits, or waited, for somebody in them.
+    /// Removes a session's row, its runs, their events and steps, and what waits, or waited, for somebody in them.
     ///
     /// # Errors
     /// When the place cannot be written.
@@ -72,6 +75,18 @@ pub trait Rows {
     /// When the place cannot be written.
     fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError>;
 
+    /// A step of a run.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn step(&mut self, run: &RunId, step: u32) -> Result<Option<StepRow>, ViewError>;
+
+    /// Writes the row of a step over the one that was there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_step(&mut self, row: StepRow) -> Result<(), ViewError>;
+
     /// Writes the row of a wait for somebody over the one that was there.
     ///
     /// # Errors
@@ -89,6 +104,36 @@ pub trait Rows {
     /// # Errors
     /// When the place cannot be written.
     fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError>;
+
+    /// A schedule's row.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError>;
+
+    /// Writes a schedule's row over the one that was there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError>;
+
+    /// Removes a schedule's row and what became of its due times; the runs stay.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError>;
+
+    /// An attempt's row.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError>;
+
+    /// Writes an attempt's row over the one that was there.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError>;
 
     /// A version of an agent.
     ///

@@ -13,6 +13,8 @@ const BATCH_EVENTS_MAX: usize = 500;
 /// How often what another process folded is looked up here, and how often while somebody waits for it.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(250);
 const LOOK_UP_SHORTLY: Duration = Duration::from_millis(10);
+/// How often rows that others share are looked after while nothing happens.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// How old what is known of the log's end may be.
 const END_KNOWN_FOR: Duration = Duration::from_secs(1);
 
@@ -101,6 +103,10 @@ impl Views {
                 biased;
                 _ = discards.changed() => return Err(ViewError::Discarded { partition }),
                 chunk = chunks.next() => chunk.ok_or(ViewError::LogEnded { partition })?,
+                () = tokio::time::sleep(CHECK_EVERY), if self.is_shared() => {
+                    follower.check(self).await?;
+                    continue;
+                }
             };
             let (batch, stopped) = split(chunk);
             if !batch.is_empty() {
@@ -161,6 +167,16 @@ impl Follower {
             views.know_end(self.position.partition, self.end);
         }
         Ok(())
+    }
+
+    /// While nothing happens: whether the database is there, and the rows where they were left. Others may have put
+    /// them elsewhere, or other tables in their place.
+    async fn check(&self, views: &Views) -> Result<(), ViewError> {
+        let Position { partition, next_offset, .. } = self.position;
+        if views.look_up_position(partition).await? == self.position {
+            return Ok(());
+        }
+        Err(ViewError::Overtaken { partition, expected: next_offset })
     }
 
     async fn fold(&mut self, views: &Views, batch: Vec<Recorded>) -> Result<(), ViewError> {

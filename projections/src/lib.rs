@@ -32,6 +32,8 @@ pub mod position;
 pub mod prices;
 pub mod query;
 pub mod rebuild;
+pub mod retention;
+pub mod schedules;
 mod sql;
 pub mod views;
 

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{AgentId, PartitionId, Recorded, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, PartitionId, Recorded, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
 use crate::{
     Dump, Position, ViewError,
     fold::{self, MetricsChange, Rows, RunView, approvals::PENDING, component},
     metrics::MetricsRow,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// The views of a log in memory.
@@ -24,8 +25,11 @@ struct Tables {
     sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, RunRow>,
     run_events: BTreeMap<RunId, BTreeMap<u64, RunEventRow>>,
+    run_steps: BTreeMap<(RunId, u32), StepRow>,
     approvals: BTreeMap<String, ApprovalRow>,
     metrics: BTreeMap<(String, Option<UserId>), MetricsRow>,
+    schedules: BTreeMap<ScheduleId, ScheduleRow>,
+    schedule_runs: BTreeMap<String, ScheduleRunRow>,
     components: BTreeMap<(AgentId, String), String>,
 }
 
@@ -98,8 +102,11 @@ impl MemoryViews {
             run_events: events
                 .flat_map(|(run, events)| events.values().map(|event| (run.clone(), event.clone())))
                 .collect(),
+            run_steps: tables.run_steps.values().cloned().collect(),
             approvals: tables.approvals.values().cloned().collect(),
             metrics: tables.metrics.values().cloned().collect(),
+            schedules: tables.schedules.values().cloned().collect(),
+            schedule_runs: tables.schedule_runs.values().cloned().collect(),
             components: components
                 .map(|((agent, version), spec)| (agent.clone(), version.clone(), spec.clone()))
                 .collect(),
@@ -134,6 +141,7 @@ impl Rows for Tables {
         for (run, _) in runs {
             self.run_events.remove(&run);
         }
+        self.run_steps.retain(|_, row| row.session_id != *session);
         self.approvals.retain(|_, row| row.session_id != *session);
         Ok(())
     }
@@ -158,6 +166,15 @@ impl Rows for Tables {
         Ok(())
     }
 
+    fn step(&mut self, run: &RunId, step: u32) -> Result<Option<StepRow>, ViewError> {
+        Ok(self.run_steps.get(&(run.clone(), step)).cloned())
+    }
+
+    fn put_step(&mut self, row: StepRow) -> Result<(), ViewError> {
+        self.run_steps.insert((row.run_id.clone(), row.step), row);
+        Ok(())
+    }
+
     fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
         self.approvals.insert(row.id.clone(), row);
         Ok(())
@@ -173,6 +190,30 @@ impl Rows for Tables {
         let mut row = self.metrics.remove(&key);
         change.make(&mut row, user, date);
         self.metrics.extend(row.map(|row| (key, row)));
+        Ok(())
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        Ok(self.schedules.get(id).cloned())
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        self.schedules.insert(row.id.clone(), row);
+        Ok(())
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        self.schedules.remove(id);
+        self.schedule_runs.retain(|_, row| row.schedule_id != *id);
+        Ok(())
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        Ok(self.schedule_runs.get(attempt_id).cloned())
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        self.schedule_runs.insert(row.attempt_id.clone(), row);
         Ok(())
     }
 

@@ -4,6 +4,8 @@ use reenact_events::{RunId, SessionId, UserId, event::RunStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::fold::usage::Tokens;
+
 /// Who reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
@@ -161,6 +163,39 @@ pub struct RunEventRow {
     pub kind: String,
     /// Its payload, JSON.
     pub data: String,
+}
+
+/// A row of `run_steps`: one call of a run. Times are epoch seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRow {
+    /// Of which run.
+    pub run_id: RunId,
+    /// Its place in the run, from 0.
+    pub step: u32,
+    /// Of which session.
+    pub session_id: SessionId,
+    /// Whose run it is.
+    pub user_id: Option<UserId>,
+    /// `model`, `tool` or `guardrail`.
+    pub kind: String,
+    /// The model that was asked last, the tool or the guardrail.
+    pub name: Option<String>,
+    /// `held`, `confirmed`, `requested`, `waiting` (for its next attempt) or `in_doubt`; at last `completed`, `failed`,
+    /// `skipped`, `rejected` or `expired`.
+    pub status: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was first asked for.
+    pub requested_at: i64,
+    /// When its outcome came.
+    pub completed_at: Option<i64>,
+    /// How long the attempts took that came back.
+    pub duration_ms: Option<u64>,
+    /// What all attempts used, as far as it was said.
+    #[serde(flatten)]
+    pub tokens: Tokens,
+    /// What was wrong last.
+    pub error: Option<String>,
 }
 
 /// Which waits for somebody.

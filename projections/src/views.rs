@@ -2,6 +2,8 @@
 
 mod reads;
 
+mod schedules;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use reenact_events::{LogId, Offset, PartitionId, Recorded};
@@ -133,6 +135,11 @@ impl Views {
         let position = self.stored_position(partition).await?;
         self.know(position);
         Ok(position)
+    }
+
+    /// Whether others may fold the same rows.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.is_shared()
     }
 
     /// The right to fold a partition; none while another process has it.

@@ -4,7 +4,7 @@ any word that pydantic takes for one. Schemathesis would take that for a fault."
 import schemathesis
 from schemathesis.core.failures import AcceptedNegativeData
 
-TRUTHS = ("stream", "background", "force", "clear_cancellation")
+TRUTHS = ("stream", "background", "force", "clear_cancellation", "enabled", "wait")
 WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
 
 

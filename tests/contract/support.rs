@@ -46,6 +46,7 @@ impl Writer {
         let session_id = SessionId::trusted(&format!("{}{session}", self.prefix));
         let queued = RunQueued {
             fork: None,
+            scheduled_by: None,
             run_id: RunId::trusted(run),
             session_id: session_id.clone(),
             user_id: Some(UserId::trusted("Zoë 🙂")),
@@ -126,7 +127,7 @@ pub(crate) async fn take<T>(stream: &mut BoxStream<'static, Result<T, LogError>>
 
 /// A command for the session; the id says which.
 pub(crate) fn command(id: &str) -> Command {
-    let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s") };
+    let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s"), runs: None, reason: None };
     Command::new(CommandId::trusted(id), Some(UserId::trusted("u")), body)
 }
 

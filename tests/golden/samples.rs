@@ -3,6 +3,7 @@
 
 mod agents;
 mod forks;
+mod schedules;
 
 use reenact_events::{
     AgentId, BlobRef, Event, LogId, MediaKind, MediaRef, NodeId, Offset, RawJson, RunId, SessionId, StepToken, Text,
@@ -29,10 +30,20 @@ pub(crate) struct Sample {
 
 /// All of them.
 pub(crate) fn all() -> Vec<Sample> {
-    let written = [entities(), agents::registered(), runs(), steps(), outcomes(), decisions(), holds(), forks::forks()]
-        .into_iter()
-        .flatten();
+    let written = [
+        entities(),
+        agents::registered(),
+        runs(),
+        steps(),
+        outcomes(),
+        decisions(),
+        holds(),
+        forks::forks(),
+        schedules::schedules(),
+    ];
     written
+        .into_iter()
+        .flatten()
         .map(|(name, event)| Sample {
             kind: event.type_name().to_owned(),
             name: name.to_owned(),
@@ -147,13 +158,15 @@ fn entities() -> Vec<Named> {
         ("least", bare.into()),
         ("full", updated.into()),
         ("least", untouched.into()),
-        ("deleted", SessionDeleted { session_id: session() }.into()),
+        ("deleted", SessionDeleted { session_id: session(), reason: None }.into()),
+        ("by-rule", SessionDeleted { session_id: session(), reason: Some("it is 91 days old".into()) }.into()),
     ]
 }
 
 fn runs() -> Vec<Named> {
     let full = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run(),
         session_id: session(),
         user_id: user(),
@@ -185,6 +198,7 @@ fn runs() -> Vec<Named> {
         ("full", full.into()),
         ("with_schema", with_schema.into()),
         ("with_state", RunQueued { session_state: changes(), ..least.clone() }.into()),
+        schedules::scheduled(least.clone()),
         ("least", least.into()),
         ("started", RunStarted { run_id: run() }.into()),
         ("paused", RunPaused { run_id: run(), reason: "step 2 is in doubt".into() }.into()),

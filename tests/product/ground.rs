@@ -6,3 +6,11 @@ use crate::support::Product;
 pub(crate) fn product() -> Product {
     Product::new()
 }
+
+/// Throws the views away. The product must not be up.
+pub(crate) fn forget_views(product: &Product) {
+    for file in ["views.db", "views.db-wal", "views.db-shm"] {
+        // Which of them exist is SQLite's business.
+        std::fs::remove_file(product.data().join(file)).ok();
+    }
+}

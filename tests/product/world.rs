@@ -52,12 +52,8 @@ impl World {
     /// SIGKILL, everything but log and blobs thrown away, and a start.
     pub(crate) async fn rebuild(&mut self) {
         self.product.kill_hard();
-        let data = self.product.data();
-        fs::remove_dir_all(data.join("state")).expect("there is a state store");
-        for file in ["views.db", "views.db-wal", "views.db-shm"] {
-            // Which of them exist is SQLite's business.
-            fs::remove_file(data.join(file)).ok();
-        }
+        fs::remove_dir_all(self.product.data().join("state")).expect("there is a state store");
+        ground::forget_views(&self.product);
         self.product.start().await;
     }
 

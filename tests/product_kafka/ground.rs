@@ -1,8 +1,9 @@
-//! What the product stands on here: a log on Kafka, one of its own for each test, on the broker that all share.
+//! What the product stands on here, as it does in production: a log on Kafka and views on PostgreSQL, of its own for
+//! each test, on the broker and the server that all share.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reenact_tests::broker;
+use reenact_tests::{broker, postgres};
 
 use crate::support::Product;
 
@@ -25,7 +26,8 @@ pub(crate) fn product() -> Product {
 /// A node of the deployment with this prefix.
 pub(crate) fn node(name: &str, prefix: &str) -> Product {
     let brokers = broker::shared(env!("CARGO_TARGET_TMPDIR"), "product_kafka");
-    Product::new()
+    let product = postgres::with_views_in(Product::new(), prefix);
+    product
         .file("kafka.properties", PROPERTIES)
         .set("REENACT_LOG", format!("kafka://{brokers}"))
         .set("REENACT_TOPIC_PREFIX", prefix)
@@ -33,4 +35,9 @@ pub(crate) fn node(name: &str, prefix: &str) -> Product {
         .set("REENACT_KAFKA_PARTITIONS", PARTITIONS)
         .set("REENACT_NODE", name)
         .set("REENACT_DRAIN_S", 2)
+}
+
+/// Throws the views away. No node of the product may be up.
+pub(crate) fn forget_views(product: &Product) {
+    postgres::drop_views(product);
 }

@@ -1,4 +1,4 @@
-//! The failures of the field on a log on Kafka: the very tests that `tests/product` runs on the embedded log. What
+//! The failures of the field on a log on Kafka, with views on PostgreSQL: the very tests that `tests/product` runs on the embedded log. What
 //! needs several nodes, or brokers that die, is in `tests/chaos` and `tests/publishers`.
 //!
 //! A test of `tests/product` that asks `ground` for its product and looks into no file of the log can stand here too:
@@ -12,10 +12,14 @@ mod a07_stream_gaps;
 mod a08_stream_ids;
 #[path = "../product/a10_parallel_branches.rs"]
 mod a10_parallel_branches;
+#[path = "../product/a11_long_sessions.rs"]
+mod a11_long_sessions;
 #[path = "../product/a14_users_apart.rs"]
 mod a14_users_apart;
 #[path = "../product/a16_usage.rs"]
 mod a16_usage;
+#[path = "../product/a19_schedules.rs"]
+mod a19_schedules;
 #[path = "../product/a23_orphan_calls.rs"]
 mod a23_orphan_calls;
 #[path = "../product/a24_bad_arguments.rs"]
@@ -30,6 +34,8 @@ mod a27_context_overflow;
 mod a28_people;
 #[path = "../product/a29_cancel.rs"]
 mod a29_cancel;
+#[path = "../product/a32_pages.rs"]
+mod a32_pages;
 #[path = "../product/a33_connections.rs"]
 mod a33_connections;
 #[path = "../product/a38_rebuild.rs"]

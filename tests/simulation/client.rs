@@ -89,6 +89,7 @@ impl Client {
             stream: false,
             background: true,
             output_schema: self.dice.hits(200).then(|| RawJson::parse("{}").expect("is JSON")),
+            scheduled_by: None,
         };
         let id = CommandId::trusted(&format!("life{}-{number}", self.life));
         Command::new(id, user, CommandBody::StartRun(Box::new(start)))
@@ -250,7 +251,7 @@ impl Client {
     }
 
     async fn delete_something(&self, node: &NodeHandle, number: u64) {
-        let body = CommandBody::DeleteSession { session_id: self.session() };
+        let body = CommandBody::DeleteSession { session_id: self.session(), runs: None, reason: None };
         let id = CommandId::trusted(&format!("delete{}-{number}", self.life));
         match node.submit(Command::new(id, None, body)).await {
             Ok(_) | Err(SubmitError::Unavailable { .. } | SubmitError::Refused(Refusal::SessionNotFound)) => {}

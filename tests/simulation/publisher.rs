@@ -27,6 +27,7 @@ fn start(session_id: SessionId, agent: &str, input: String) -> CommandBody {
         stream: false,
         background: true,
         output_schema: None,
+        scheduled_by: None,
     }))
 }
 
@@ -144,7 +145,7 @@ impl Publisher {
                 let name = Some(format!("name {number}"));
                 CommandBody::UpdateSession { session_id, name, state: None, metadata: None, summary: None }
             }
-            _ => CommandBody::DeleteSession { session_id },
+            _ => CommandBody::DeleteSession { session_id, runs: None, reason: None },
         };
         self.send(Command::new(CommandId::trusted(&format!("change-{number}")), None, body), None, 0).await;
     }

@@ -172,6 +172,7 @@ impl Scene {
             stream: false,
             background: true,
             output_schema: None,
+            scheduled_by: None,
         };
         Command::new(CommandId::trusted("the-run"), None, CommandBody::StartRun(Box::new(start)))
     }

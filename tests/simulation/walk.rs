@@ -17,7 +17,7 @@ use reenact_events::{
     BatchId, ChainHash, Event, LogId, NewEvent, Offset, PartitionId, Recorded, RunEvent, RunId, SessionId, StreamKey,
     Term, Text, Timestamp,
     command::{AgentRef, ForkFrom, StartRun},
-    event::RunStatus,
+    event::{RunStatus, SessionDeleted},
     invariants::Watch,
     moves,
     session_state::SessionValues,
@@ -126,6 +126,7 @@ impl Walk {
             stream: false,
             background: true,
             output_schema: None,
+            scheduled_by: None,
         };
         let session = self.states.session(&self.session).expect("memory does not fail");
         let version = agent.version();
@@ -178,7 +179,8 @@ impl Walk {
         }
         let delete = |walk: &Self| {
             let session = walk.states.session(&walk.session).expect("memory does not fail");
-            session::delete(&session, &walk.session, None)
+            let deleted = SessionDeleted { session_id: walk.session.clone(), reason: None };
+            session::delete(&session, deleted, None, None)
         };
         if let Ok(events) = delete(self) {
             self.record(events)?;

@@ -55,6 +55,7 @@ fn run() -> RunId {
 fn queued() -> Arc<RunEvent> {
     let queued = RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run(),
         session_id: SessionId::trusted("s"),
         user_id: None,

@@ -40,6 +40,8 @@ pub struct Proposal {
     pub at: Timestamp,
     /// In order.
     pub events: Vec<Event>,
+    /// Commands for other streams that follow from them.
+    pub sends: Vec<Forward>,
     /// The command that it settles, if that came from the log.
     pub settles: Option<Settles>,
     /// Told when they are committed and folded.
@@ -179,6 +181,7 @@ pub(super) fn fill(pending: &mut VecDeque<Proposal>, slot: &Slot<'_>) -> Result<
             bytes += write(&proposal, head, &mut batch.events)?;
             heads.insert(proposal.key.clone(), head + proposal.events.len() as u64);
         }
+        batch.forwards.extend(proposal.sends.iter().cloned());
         if let Some(settles) = &proposal.settles {
             settle(settles, !proposal.events.is_empty(), slot.known, &mut batch);
         }
@@ -254,7 +257,7 @@ pub(super) async fn commit(shared: &Shared, log: &dyn EventLog, lease: &Lease, b
 /// What settles the command of a proposal that the log does not take, in its place.
 pub(super) fn bare(settles: Settles, key: StreamKey, at: Timestamp) -> Proposal {
     let (reply, _nobody) = oneshot::channel();
-    Proposal { key, owner: None, cause: None, at, events: Vec::new(), settles: Some(settles), reply }
+    Proposal { key, owner: None, cause: None, at, events: Vec::new(), sends: Vec::new(), settles: Some(settles), reply }
 }
 
 /// The proposal is refused for good. What is left to do in its place: its command is settled all the same, so

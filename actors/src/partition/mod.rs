@@ -10,6 +10,7 @@ mod begin;
 mod commit;
 mod pump;
 mod restore;
+mod schedules;
 mod snapshot;
 mod sweeper;
 mod turns;
@@ -20,11 +21,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use reenact_events::{Command, Lease, Offset, RunId, SessionId, agent::AgentSpec};
+use reenact_events::{Command, CommandBody, Lease, Offset, RunId, SessionId, agent::AgentSpec};
 use reenact_snapshots::{Position, StoreError};
 use tokio::{sync::oneshot, task::AbortHandle};
 
@@ -42,6 +42,7 @@ use crate::{
 pub use begin::snapshots_folder;
 pub use commit::{Proposal, ProposeError, Receipt, Settlement, Settles};
 pub use restore::{Failure, RestoreError, Restored, restore};
+use schedules::Schedules;
 pub use snapshot::Parting;
 use snapshot::Snapshots;
 use turns::Turns;
@@ -174,6 +175,7 @@ enum After {
     Tell(oneshot::Sender<()>),
     Resume(oneshot::Sender<BTreeSet<Offset>>),
     Restart(SessionId),
+    RestartSchedules,
 }
 
 /// See the module.
@@ -187,6 +189,7 @@ pub struct PartitionState {
     partition: Partition,
     position: Position,
     sessions: BTreeMap<SessionId, Place>,
+    schedules: Schedules,
     crashes: BTreeMap<SessionId, u32>,
     held: BTreeMap<SessionId, Vec<SessionMessage>>,
     pending: VecDeque<Proposal>,
@@ -232,10 +235,12 @@ impl Actor for PartitionActor {
         let snapshots = Arc::new(Snapshots::new(&partition, store, unsaved));
         let mut helpers = vec![sweeper::sweeper(&self.shared, myself.clone()), pump::command_pump(&partition)];
         helpers.extend(snapshots.keep());
+        let schedules = Schedules::spawn(&partition).await?;
         let mut state = PartitionState {
             partition,
             position,
             sessions: BTreeMap::new(),
+            schedules,
             crashes: BTreeMap::new(),
             held: BTreeMap::new(),
             pending: VecDeque::new(),
@@ -289,6 +294,11 @@ impl Actor for PartitionActor {
                 // No session's fault: what they all read is broken.
                 family::kill_those_below(myself.get_cell());
                 return Err(error);
+            }
+            if cell.get_id() == state.schedules.actor.get_id() {
+                tracing::error!(%error, "the actor of the schedules failed, it is started again");
+                state.after.push_back((state.proposed, After::RestartSchedules));
+                return state.run_after().await;
             }
             let failed = state.sessions.iter().find(|(_, place)| place.actor.get_id() == cell.get_id());
             let Some(session) = failed.map(|(session, _)| session.clone()) else { return Ok(()) };
@@ -353,6 +363,10 @@ impl PartitionState {
         if let Some(consumed) = &submission.consumed {
             self.turns.expect(consumed.offset);
         }
+        if let CommandBody::Schedule(_) = submission.command.body {
+            self.schedules.submit(submission);
+            return Ok(());
+        }
         match submission.command.body.session_id().cloned() {
             Some(session) => self.route(session, SessionMessage::Submit(submission)).await,
             // Whoever sends a command here has found its session.
@@ -391,6 +405,7 @@ impl PartitionState {
                 Some((_, After::Tell(reply))) => reply.send(()).unwrap_or_default(),
                 Some((_, After::Resume(reply))) => reply.send(self.turns.resume()).unwrap_or_default(),
                 Some((_, After::Restart(session))) => self.restart(session).await?,
+                Some((_, After::RestartSchedules)) => self.restart_schedules().await?,
                 None => {}
             }
         }
@@ -411,23 +426,6 @@ impl PartitionState {
             self.route(session.clone(), message).await?;
         }
         Ok(())
-    }
-
-    fn sweep(&mut self) {
-        self.crashes.clear();
-        let idle = Duration::from_millis(self.partition.shared.settings.idle_ms);
-        let states = &self.partition.states;
-        self.sessions.retain(|session, place| {
-            let keep = place.gauge.busy.load(Ordering::SeqCst)
-                || place.gauge.pending.load(Ordering::SeqCst) > 0
-                || place.used_at.elapsed() < idle;
-            if !keep {
-                place.actor.stop(None);
-                states.release_session(session);
-            }
-            keep
-        });
-        self.helpers.retain(|helper| !helper.0.is_finished());
     }
 }
 

@@ -171,11 +171,12 @@ impl Pump {
             let reason = waiting.trouble.clone().unwrap_or_default().into();
             let error = SubmitError::Unavailable { reason };
             tracing::error!(offset = offset.0, command = %command.id, %error, "a command is refused");
-            self.settle(offset, Consumed::of(offset, &command).rejected(&error).settlement)?;
+            self.settle(offset, self.consumed(offset, &command).rejected(&error).settlement)?;
             return Ok(true);
         }
         match self.route(&command)? {
-            Route::Here(session) => self.submit(offset, command, session).await?,
+            Route::Here(session) => self.submit(offset, named(*command, session)).await?,
+            Route::Schedules => self.submit(offset, *command).await?,
             Route::To(partition, command) => {
                 self.settle(offset, Settlement::Forwarded(Box::new(Forward { partition, command })))?;
             }
@@ -187,13 +188,13 @@ impl Pump {
             }
             Route::Taken => {
                 let error = SubmitError::from(Refusal::KeyUsed);
-                self.settle(offset, Consumed::of(offset, &command).rejected(&error).settlement)?;
+                self.settle(offset, self.consumed(offset, &command).rejected(&error).settlement)?;
             }
             Route::AfterKey => return Ok(false),
             Route::Unknown if !self.in_flight.is_empty() => return Ok(false),
             Route::Unknown => {
                 let error = SubmitError::from(Refusal::RunNotFound);
-                self.settle(offset, Consumed::of(offset, &command).rejected(&error).settlement)?;
+                self.settle(offset, self.consumed(offset, &command).rejected(&error).settlement)?;
             }
         }
         Ok(true)
@@ -207,6 +208,7 @@ impl Pump {
             }
             (Some(_), Some(used), Some(session)) => return self.under_key(used, session, command),
             (Some(_), None, Some(session)) => return Ok(Route::Here(session.clone())),
+            (Some(_), None, None) => return Ok(Route::Schedules),
             _ => {}
         }
         let mut next = command.clone();
@@ -257,10 +259,14 @@ impl Pump {
         Ended
     }
 
-    async fn submit(&mut self, offset: Offset, command: Box<Command>, session: SessionId) -> Result<(), Ended> {
-        let consumed = Consumed::of(offset, &command);
+    fn consumed(&self, offset: Offset, command: &Command) -> Consumed {
+        Consumed::of(offset, command, self.partition.shared.tools.log.partitions())
+    }
+
+    async fn submit(&mut self, offset: Offset, command: Command) -> Result<(), Ended> {
+        let consumed = self.consumed(offset, &command);
         let blobs = self.partition.shared.tools.blobs.clone();
-        let command = match with_short_texts(named(*command, session), &*blobs).await {
+        let command = match with_short_texts(command, &*blobs).await {
             Ok(command) => command,
             Err(error) => {
                 tokio::time::sleep(Duration::from_millis(OUTAGE_MS)).await;
@@ -304,11 +310,11 @@ impl Pump {
         let (at, settles) = (self.partition.shared.now(), Some(Settles { offset, settlement }));
         let proposal = match made {
             Some(Made { stream: key, owner, cause, event }) => {
-                Proposal { key, owner, cause, at, events: vec![event], settles, reply }
+                Proposal { key, owner, cause, at, events: vec![event], sends: Vec::new(), settles, reply }
             }
             None => {
                 let key = StreamKey::partition(self.partition.lease.partition);
-                Proposal { key, owner: None, cause: None, at, events: Vec::new(), settles, reply }
+                Proposal { key, owner: None, cause: None, at, events: Vec::new(), sends: Vec::new(), settles, reply }
             }
         };
         self.send(offset, PartitionMessage::Settle(proposal))?;
@@ -368,6 +374,8 @@ struct Made {
 /// Where a command goes.
 enum Route {
     Here(SessionId),
+    /// The partition's schedules decide it.
+    Schedules,
     To(PartitionId, Command),
     /// The first one under its key, and on its way.
     First(KeyUsed, Forward),

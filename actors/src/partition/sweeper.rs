@@ -1,10 +1,10 @@
-//! What wakes a partition's actor now and then.
+//! What wakes a partition's actor now and then, and lets go of what is idle.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use ractor::ActorRef;
 
-use super::{AbortOnDrop, PartitionMessage};
+use super::{AbortOnDrop, PartitionMessage, PartitionState};
 use crate::shared::Shared;
 
 /// Wakes the actor now and then, to let go of idle sessions.
@@ -19,4 +19,24 @@ pub(super) fn sweeper(shared: &Shared, actor: ActorRef<PartitionMessage>) -> Abo
         }
     });
     AbortOnDrop(task.abort_handle())
+}
+
+impl PartitionState {
+    pub(super) fn sweep(&mut self) {
+        self.schedules.forget_crashes();
+        self.crashes.clear();
+        let idle = Duration::from_millis(self.partition.shared.settings.idle_ms);
+        let states = &self.partition.states;
+        self.sessions.retain(|session, place| {
+            let keep = place.gauge.busy.load(Ordering::SeqCst)
+                || place.gauge.pending.load(Ordering::SeqCst) > 0
+                || place.used_at.elapsed() < idle;
+            if !keep {
+                place.actor.stop(None);
+                states.release_session(session);
+            }
+            keep
+        });
+        self.helpers.retain(|helper| !helper.0.is_finished());
+    }
 }

@@ -29,6 +29,7 @@ pub fn created(event: &RunQueued, at: Timestamp) -> RunState {
         history_before: event.fork.as_ref().map_or(event.run_index, |fork| fork.history_before),
         taken_over: event.fork.as_ref().map_or(0, |fork| fork.steps),
         copied_from: event.fork.as_ref().and_then(|fork| fork.session_id.clone()),
+        scheduled_by: event.scheduled_by.clone(),
     })
 }
 

@@ -10,6 +10,7 @@ use reenact_events::{
     agent::AgentSpec,
     event::{Failure, Resolution, RunStatus, Said, StepCall, StepResult},
     hold::{Needs, OnExpiry},
+    schedule::ScheduledBy,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,8 @@ pub struct Origin {
     pub taken_over: u32,
     /// The session that it was copied from.
     pub copied_from: Option<SessionId>,
+    /// The schedule that asked for it, and is told of its end.
+    pub scheduled_by: Option<Box<ScheduledBy>>,
 }
 
 impl Origin {

@@ -99,6 +99,7 @@ fn copied(run: &RunState, place: &Place<'_>, context: &Context) -> Vec<RunEvent>
         metadata: None,
         output_schema: origin.output_schema.clone(),
         session_state: None,
+        scheduled_by: None,
         fork: Some(Box::new(Fork {
             run_id: origin.run_id.clone(),
             message_index,

@@ -94,6 +94,7 @@ fn queued(session: &SessionState, new: NewFork<'_>) -> (RunQueued, Vec<run::fork
         metadata: None,
         output_schema: origin.output_schema.clone(),
         session_state: (!defaults.is_empty()).then(|| Box::new(defaults)),
+        scheduled_by: None,
         fork: Some(Box::new(Fork {
             run_id: origin.run_id.clone(),
             message_index,

@@ -64,7 +64,11 @@ pub fn evolve(session: &mut SessionState, event: &Event) {
         }
         Event::Session(SessionEvent::Deleted(_)) => session.exists = false,
         Event::Run(run) => evolve_run(session, run),
-        Event::Session(SessionEvent::Updated(_)) | Event::Component(_) | Event::Partition(_) | Event::Key(_) => {}
+        Event::Session(SessionEvent::Updated(_))
+        | Event::Component(_)
+        | Event::Partition(_)
+        | Event::Key(_)
+        | Event::Schedule(_) => {}
     }
 }
 
@@ -170,6 +174,7 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         output_schema: start.output_schema.clone(),
         session_state: state_changes(session, &start.session_state, &new.defaults),
         fork: None,
+        scheduled_by: start.scheduled_by.clone(),
     };
     let state = run::evolve::created(&queued, context.now);
     events.push(queued.into());
@@ -237,13 +242,37 @@ pub fn update(
     Ok(vec![SessionUpdated { session_id: session_id.clone(), name, state, metadata, summary }.into()])
 }
 
-/// Deletes a session whose runs have all been stopped.
+/// Whether a session may be deleted, before its runs are stopped: `runs` is how many it must have had, all of which
+/// must have ended.
 ///
 /// # Errors
-/// [`Refusal::SessionNotFound`] when it is not there for `user`.
-pub fn delete(session: &SessionState, session_id: &SessionId, user: Option<&UserId>) -> Result<Vec<Event>, Refusal> {
+/// [`Refusal::SessionNotFound`] when it is not there for `user`, [`Refusal::SessionUsed`] when it was used since.
+pub fn may_delete(
+    session: &SessionState,
+    session_id: &SessionId,
+    runs: Option<u64>,
+    user: Option<&UserId>,
+) -> Result<(), Refusal> {
     if !session.is_visible_to(user) {
         return Err(Refusal::SessionNotFound);
     }
-    Ok(vec![SessionDeleted { session_id: session_id.clone() }.into()])
+    let is_at_rest = session.is_free() && session.paused.is_empty();
+    match runs {
+        Some(runs) if session.runs != runs || !is_at_rest => Err(Refusal::SessionUsed(session_id.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes a session whose runs have all been stopped.
+///
+/// # Errors
+/// As [`may_delete`].
+pub fn delete(
+    session: &SessionState,
+    deleted: SessionDeleted,
+    runs: Option<u64>,
+    user: Option<&UserId>,
+) -> Result<Vec<Event>, Refusal> {
+    may_delete(session, &deleted.session_id, runs, user)?;
+    Ok(vec![deleted.into()])
 }

@@ -7,7 +7,7 @@ use reenact_events::{
     AgentId, CommandBody, CommandId, Event, RunId, StreamKey, Timestamp, UserId,
     agent::{AgentSpec, WhenBusy},
     command::{AgentRef, StartRun},
-    event::RunStatus,
+    event::{RunStatus, SessionDeleted},
     session_state::{SessionValues, values_of},
 };
 use tokio::sync::oneshot;
@@ -121,10 +121,10 @@ impl SessionWork {
             }
         };
         let run = (run_id.clone(), if begins { RunStatus::Running } else { RunStatus::Pending });
-        let told = || Told { duplicate: false, session_id: self.id().clone(), run: Some(run.clone()) };
+        let told = || Told::of_session(self.id(), Some(run.clone()), false);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         let (key, cause) = (StreamKey::session(self.id()), Some(cause.clone()));
-        let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, settles, reply };
+        let proposal = |reply| Proposal { key, owner: user_id, cause, at, events, sends: Vec::new(), settles, reply };
         match partition.propose(proposal).await {
             Ok(receipt) => {
                 if begins {
@@ -179,19 +179,22 @@ impl SessionWork {
                 let fields = Fields { name, state, metadata, summary };
                 session::update(&session, &session_id, user.as_ref(), fields)
             }
-            CommandBody::DeleteSession { session_id } => session::delete(&session, &session_id, user.as_ref()),
+            CommandBody::DeleteSession { session_id, runs, reason } => {
+                session::delete(&session, SessionDeleted { session_id, reason }, runs, user.as_ref())
+            }
             CommandBody::StartRun(_)
             | CommandBody::CancelRun { .. }
             | CommandBody::ContinueRun { .. }
             | CommandBody::RequeueRun { .. }
             | CommandBody::ForkRun(_)
-            | CommandBody::ForkSession { .. } => Ok(Vec::new()),
+            | CommandBody::ForkSession { .. }
+            | CommandBody::Schedule(_) => Ok(Vec::new()),
         };
         let events = match decided {
             Ok(events) => events,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
-        let told = || Told { duplicate: false, session_id: self.id().clone(), run: None };
+        let told = || Told::of_session(self.id(), None, false);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(Some(cause.clone()), user, settles, events).await {
             Ok(receipt) => Ok(Ok(self.accepted(receipt, None))),
@@ -200,10 +203,12 @@ impl SessionWork {
     }
 
     /// Stops every run first; the deletion is decided when the last one has ended.
-    pub(super) async fn delete(&mut self, submission: Submission) -> Result<(), ActorProcessingErr> {
-        if !self.is_visible(submission.command.user_id.as_ref())? {
+    pub(super) async fn delete(&mut self, submission: Submission, runs: Option<u64>) -> Result<(), ActorProcessingErr> {
+        let session = self.partition().states.session(self.id())?;
+        let user = submission.command.user_id.as_ref();
+        if let Err(refusal) = session::may_delete(&session, self.id(), runs, user) {
             let Submission { reply, consumed, .. } = submission;
-            return self.reply(reply, Err(Refusal::SessionNotFound.into()), consumed).await;
+            return self.reply(reply, Err(refusal.into()), consumed).await;
         }
         for run_id in self.partition().states.open_runs(self.id())? {
             let (reply, _nobody) = oneshot::channel();

@@ -69,17 +69,18 @@ impl SessionWork {
     ) -> Result<Result<Accepted, SubmitError>, ActorProcessingErr> {
         let partition = self.partition().clone();
         let duplicate = events.is_empty();
-        let told = || Told { duplicate, session_id: session_id.clone(), run: None };
+        let told = || Told::of_session(&session_id, None, duplicate);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         let (key, cause, at) = (StreamKey::session(&session_id), Some(cause.clone()), partition.shared.now());
         let runs: Vec<_> = events.iter().filter_map(queued).collect();
-        let proposed =
-            partition.propose(|reply| Proposal { key, owner: user, cause, at, events, settles, reply }).await;
+        let proposed = partition
+            .propose(|reply| Proposal { key, owner: user, cause, at, events, sends: Vec::new(), settles, reply })
+            .await;
         // Nobody works on it.
         runs.iter().for_each(|run| partition.states.release_run(run));
         partition.states.release_session(&session_id);
         match proposed {
-            Ok(receipt) => Ok(Ok(Accepted { session_id, duplicate, ..self.accepted(receipt, None) })),
+            Ok(receipt) => Ok(Ok(Accepted { session_id: Some(session_id), duplicate, ..self.accepted(receipt, None) })),
             Err(error) => Ok(Err(error.told()?)),
         }
     }

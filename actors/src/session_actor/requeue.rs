@@ -41,7 +41,7 @@ impl SessionWork {
             return Ok(Err(full));
         }
         let after = (run_id.clone(), RunStatus::Pending);
-        let told = || Told { duplicate: false, session_id: self.id().clone(), run: Some(after.clone()) };
+        let told = || Told::of_session(self.id(), Some(after.clone()), false);
         let settles = consumed.map(|consumed| consumed.accepted(told));
         match self.propose(Some(cause.clone()), user, settles, events).await {
             Ok(receipt) => {

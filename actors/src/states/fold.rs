@@ -13,7 +13,7 @@ use reenact_events::{
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
 use super::{
-    SCAN_MAX,
+    SCAN_MAX, schedules,
     stored::{
         StoredKey, StoredLatest, StoredOpen, StoredPlace, StoredSession, ended, ended_run_id, read, read_run, run_id,
     },
@@ -182,8 +182,11 @@ impl Hot {
             let stored = StoredKey { request: used.by.request.clone(), session_id: used.session_id.clone() };
             changes.put(keys::used_key(used.by.key), &stored)?;
         }
-        let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         remember(fact, changes);
+        if let Event::Schedule(event) = fact.event {
+            schedules::take(fact, event, changes)?;
+        }
+        let Some(id) = fact.key.as_session() else { return changes.put(keys::head(fact.key), &next_seq) };
         session::evolve(Arc::make_mut(&mut self.session(&id, changes.store)?.state), fact.event);
         if self.session(&id, changes.store)?.state.exists || !matches!(fact.event, Event::Run(_)) {
             values::take(&id, fact.event, changes)?;
@@ -360,7 +363,9 @@ fn hide(run: &RunState, of: &mut HotSession, changes: &mut Changes<'_>) -> Resul
 fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
     let Some(cause) = fact.cause else { return };
     match fact.event {
+        Event::Schedule(event) if !schedules::is_asked(event) => {}
         Event::Session(_)
+        | Event::Schedule(_)
         | Event::Run(
             RunEvent::StepResolved(_)
             | RunEvent::StepAnswered(_)

@@ -19,8 +19,10 @@ const POLL: Duration = Duration::from_millis(20);
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// Runs a program and ends it when the standard input does: with whoever started it, whichever way that went.
-const GUARD: &str = r#""$@" </dev/null & server=$!
-( while read -r _; do :; done; kill -INT $server ) <&0 & guard=$!
+const GUARD: &str = r#"exec 3<&0
+"$@" </dev/null 3<&- & server=$!
+( while read -r _ <&3; do :; done; kill -INT $server ) & guard=$!
+exec 3<&-
 wait $server
 kill $guard 2>/dev/null"#;
 

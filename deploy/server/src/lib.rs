@@ -13,6 +13,7 @@ pub mod clock;
 pub mod config;
 pub mod http;
 pub mod progress;
+pub mod retention;
 pub mod server;
 pub mod telemetry;
 pub mod wiring;

@@ -8,6 +8,7 @@ mod views;
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -24,6 +25,7 @@ use crate::{
     clock::SystemClock,
     config::{Agents, Config, LogPlace},
     http::state::{App, Own, Services},
+    retention,
 };
 
 /// What takes commands.
@@ -62,6 +64,7 @@ pub fn app(config: &Config, agents: Vec<AgentSpec>) -> App {
 
 /// Everything that runs behind the HTTP API.
 pub struct Deployment {
+    _chores: JoinSet<Infallible>,
     node: Node,
     // Dropped last, in this order: nobody follows a log that is closed.
     follow: JoinSet<ViewError>,
@@ -110,7 +113,11 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
     app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own));
-    Ok(Deployment { node, follow, _held: opened.held })
+    let mut chores = JoinSet::new();
+    if !config.retention.is_empty() {
+        chores.spawn(retention::for_ever(app.clone(), config.retention.clone(), config.retention_period));
+    }
+    Ok(Deployment { _chores: chores, node, follow, _held: opened.held })
 }
 
 async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<dyn Blobs>> {

@@ -7,7 +7,7 @@ use crate::{packages, place::Place, python, task::Task};
 /// Runs the benches, or one of them.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// Which one: `log`, `runs`, `serve` or `kafka`.
+    /// Which one: `log`, `runs`, `serve`, `kafka` or `views`.
     name: Option<String>,
     /// Which parts of it, as `cargo xtask bench runs -- claims`; all without any.
     #[arg(last = true)]
@@ -29,11 +29,10 @@ impl Bench {
     }
 }
 
-/// Tells a bench where AgentOS and PostgreSQL are; the program is built with the features that the bench brings.
+/// Tells a bench where AgentOS is; the program is built with the features that the bench brings.
 fn beside_agent_os(place: &Place, task: Task) -> anyhow::Result<Task> {
     packages::set_up(place, packages::FOR_BENCH)?;
     python::FOR_BENCH.set_up(place)?;
     place.cargo(&["build", "--release", "--workspace", "--bins", "--bench", "serve"]).run()?;
-    let postgres = place.program("pg_config").args(&["--bindir"]).output()?;
-    Ok(task.env("REENACT_AGNO_PYTHON", python::FOR_BENCH.interpreter(place)).env("REENACT_POSTGRES", postgres))
+    Ok(task.env("REENACT_AGNO_PYTHON", python::FOR_BENCH.interpreter(place)))
 }

@@ -63,16 +63,6 @@ impl Task {
         Ok(self)
     }
 
-    /// Runs it; what it prints, without the last line break.
-    pub(crate) fn output(mut self) -> anyhow::Result<String> {
-        let line = self.line();
-        let output = self.command.output().with_context(|| format!("`{line}` did not start"))?;
-        if !output.status.success() {
-            bail!("`{line}` failed: {}", output.status);
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
-    }
-
     /// Whether it runs and succeeds; what it prints is of no interest.
     pub(crate) fn succeeds(mut self) -> anyhow::Result<bool> {
         let line = self.line();

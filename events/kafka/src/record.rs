@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn answers_go_to_the_deployments_own_topic_only() {
-        let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s") };
+        let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s"), runs: None, reason: None };
         for (topic, is_command) in [(None, true), (Some("replies"), true), (Some("events"), false)] {
             let reply_to = Some(ReplyTo { topic: topic.map(Into::into), correlation_id: "c".into() });
             let command =

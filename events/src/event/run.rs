@@ -8,6 +8,7 @@ use super::Fork;
 use crate::{
     AgentId, MediaRef, RawJson, RunId, SessionId, StepToken, Text, Timestamp, UserId,
     agent::{Effect, Guarded},
+    schedule::ScheduledBy,
     session_state::StateChanges,
 };
 
@@ -43,6 +44,9 @@ pub struct RunQueued {
     /// The run that it goes on from, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
+    /// The schedule that asked for it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_by: Option<Box<ScheduledBy>>,
     /// The caller watches this run as a stream.
     pub stream: bool,
     /// The caller does not wait: the run outlives the connection.

@@ -11,7 +11,7 @@ use super::{
         Blob, CancelRun, ContinueRun, CreateSession, DeleteSession, ForkSession, Media, Message, RequeueRun, StartRun,
         UpdateSession,
     },
-    fork, invalid, named, object_of, take,
+    fork, invalid, named, object_of, schedule, take,
 };
 use crate::{
     BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text, UserId,
@@ -23,14 +23,18 @@ const SHA256_DIGITS: usize = 64;
 /// How many partitions were asked already, in a command that the runtime hands round. Publishers know no such field.
 const ASKED: &str = "asked";
 
+/// The schedule that a run comes from, in a command that the runtime itself makes.
+const SCHEDULED_BY: &str = "scheduled_by";
+
 pub(super) fn body(
     kind: &str,
     mut fields: Map<String, Value>,
     is_handed_round: bool,
 ) -> Result<CommandBody, Unreadable> {
     let asked = if is_handed_round { take(&mut fields, ASKED)?.unwrap_or_default() } else { 0 };
+    let scheduled_by = if is_handed_round { take(&mut fields, SCHEDULED_BY)? } else { None };
     Ok(match kind {
-        "StartRun" => CommandBody::StartRun(Box::new(start_run(read(fields)?)?)),
+        "StartRun" => CommandBody::StartRun(Box::new(command::StartRun { scheduled_by, ..start_run(read(fields)?)? })),
         "CancelRun" => {
             let CancelRun { run_id, session_id, reason } = read(fields)?;
             CommandBody::CancelRun {
@@ -62,8 +66,21 @@ pub(super) fn body(
             }
         }
         "ForkRun" => CommandBody::ForkRun(Box::new(fork::read(read(fields)?, asked)?)),
+        kind => match session_body(kind, &mut fields)? {
+            Some(body) => body,
+            None => {
+                let unknown = || invalid(format!("there is no command `{kind}` for publishers"));
+                CommandBody::Schedule(schedule::read(kind, fields, is_handed_round)?.ok_or_else(unknown)?)
+            }
+        },
+    })
+}
+
+/// A command about a session; `None` when it is none.
+fn session_body(kind: &str, fields: &mut Map<String, Value>) -> Result<Option<CommandBody>, Unreadable> {
+    Ok(Some(match kind {
         "CreateSession" => {
-            let CreateSession { session_id, agent_id, name, state, metadata } = read(fields)?;
+            let CreateSession { session_id, agent_id, name, state, metadata } = read(std::mem::take(fields))?;
             CommandBody::CreateSession {
                 session_id: session(&session_id)?,
                 agent_id: agent_id.map(|agent| named("agent_id", &agent, AgentId::parse)).transpose()?,
@@ -73,7 +90,7 @@ pub(super) fn body(
             }
         }
         "UpdateSession" => {
-            let UpdateSession { session_id, name, state, metadata, summary } = read(fields)?;
+            let UpdateSession { session_id, name, state, metadata, summary } = read(std::mem::take(fields))?;
             CommandBody::UpdateSession {
                 session_id: session(&session_id)?,
                 name,
@@ -83,21 +100,29 @@ pub(super) fn body(
             }
         }
         "ForkSession" => {
-            let ForkSession { session_id, name, metadata, summary } = read(fields)?;
+            let ForkSession { session_id, name, metadata, summary } = read(std::mem::take(fields))?;
             let (session_id, metadata, summary) = (session(&session_id)?, raw(metadata)?, raw(summary)?);
             CommandBody::ForkSession { session_id, name, metadata, summary }
         }
-        _ => {
-            let DeleteSession { session_id } = read(fields)?;
-            CommandBody::DeleteSession { session_id: session(&session_id)? }
+        "DeleteSession" => {
+            let DeleteSession { session_id, runs, reason } = read(std::mem::take(fields))?;
+            let session_id = session(&session_id)?;
+            CommandBody::DeleteSession { session_id, runs, reason: reason.map(Into::into) }
         }
-    })
+        _ => return Ok(None),
+    }))
 }
 
 pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
     let id = |session: &Option<SessionId>| session.as_ref().map(ToString::to_string);
     match body {
-        CommandBody::StartRun(start) => ("StartRun", object_of(&start_fields(start))),
+        CommandBody::StartRun(start) => {
+            let mut fields = object_of(&start_fields(start));
+            if let Some(by) = &start.scheduled_by {
+                fields.insert(SCHEDULED_BY.to_owned(), object_of(&**by).into());
+            }
+            ("StartRun", fields)
+        }
         CommandBody::CancelRun { session_id, run_id, reason, asked } => {
             let reason = reason.as_ref().map(ToString::to_string);
             let fields = CancelRun { run_id: run_id.to_string(), session_id: id(session_id), reason };
@@ -140,9 +165,12 @@ pub(super) fn fields(body: &CommandBody) -> (&'static str, Map<String, Value>) {
             let fields = ForkSession { session_id: session_id.to_string(), name: name.clone(), metadata, summary };
             ("ForkSession", object_of(&fields))
         }
-        CommandBody::DeleteSession { session_id } => {
-            ("DeleteSession", object_of(&DeleteSession { session_id: session_id.to_string() }))
+        CommandBody::DeleteSession { session_id, runs, reason } => {
+            let reason = reason.as_ref().map(ToString::to_string);
+            let fields = DeleteSession { session_id: session_id.to_string(), runs: *runs, reason };
+            ("DeleteSession", object_of(&fields))
         }
+        CommandBody::Schedule(command) => schedule::write(command),
     }
 }
 
@@ -153,7 +181,7 @@ fn handed_round(mut fields: Map<String, Value>, asked: u32) -> Map<String, Value
     fields
 }
 
-fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Unreadable> {
+pub(super) fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Unreadable> {
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         let (path, inner) = (error.path().to_string(), error.inner().to_string());
         if path == "." { invalid(inner) } else { invalid(format!("the field `{path}` cannot be used: {inner}")) }
@@ -186,6 +214,7 @@ fn start_run(fields: StartRun) -> Result<command::StartRun, Unreadable> {
         stream: fields.stream,
         background: fields.background,
         output_schema: raw(fields.output_schema)?,
+        scheduled_by: None,
     };
     if start.is_empty() {
         return Err(invalid("the field `message` is empty: say something, or send files in `media`"));

@@ -262,4 +262,10 @@ pub(super) struct ForkSession {
 pub(super) struct DeleteSession {
     /// Which.
     pub(super) session_id: String,
+    /// Only if it has had exactly so many runs and none is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) runs: Option<u64>,
+    /// Why; the event keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
 }

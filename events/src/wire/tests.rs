@@ -1,8 +1,11 @@
 use super::*;
 use crate::{
-    BlobRef, MediaKind, MediaRef, RawJson, RunId, SessionId, Text,
+    BlobRef, MediaKind, MediaRef, RawJson, RunId, ScheduleId, SessionId, Text, Timestamp,
     command::{AgentRef, Decision, ForkFrom, ForkRun, KeyUse, StartRun},
     hold::Verdict,
+    schedule::{
+        AttemptStatus, CatchUp, Overlap, Report, ScheduleChange, ScheduleCommand, ScheduleSpec, ScheduledBy, When,
+    },
 };
 
 fn plain(json: &str) -> Result<Command, Unreadable> {
@@ -16,22 +19,7 @@ fn refused(json: &str) -> Unreadable {
 fn every_kind() -> Vec<CommandBody> {
     let session_id = SessionId::trusted("s");
     let state = Some(RawJson::parse(r#"{"a":1}"#).expect("is JSON"));
-    let start = StartRun {
-        session_id: session_id.clone(),
-        agent: AgentRef::Named(AgentId::trusted("demo")),
-        input: Text::Blob(BlobRef::of(b"long")),
-        media: vec![MediaRef {
-            kind: MediaKind::Image,
-            blob: BlobRef::of(b"picture"),
-            mime: "image/png".into(),
-            name: Some("a.png".into()),
-        }],
-        metadata: state.clone(),
-        session_state: state.clone(),
-        stream: true,
-        background: false,
-        output_schema: None,
-    };
+    let start = start(session_id.clone(), state.clone());
     let verdicts = [
         Verdict::yes(),
         Verdict::no(),
@@ -42,7 +30,7 @@ fn every_kind() -> Vec<CommandBody> {
         Verdict::Confirmed { arguments: Some(Text::Blob(BlobRef::of(b"long"))), input: None },
     ];
     let decisions = verdicts.map(|verdict| Decision { tool_call_id: "call_1".into(), verdict }).into();
-    vec![
+    [
         CommandBody::StartRun(Box::new(start)),
         CommandBody::CancelRun { session_id: None, run_id: RunId::trusted("r"), reason: Some("late".into()), asked: 3 },
         CommandBody::RequeueRun { session_id: None, run_id: RunId::trusted("r"), asked: 2 },
@@ -79,7 +67,59 @@ fn every_kind() -> Vec<CommandBody> {
             metadata: state.clone(),
             summary: state,
         },
-        CommandBody::DeleteSession { session_id },
+        CommandBody::DeleteSession { session_id: session_id.clone(), runs: None, reason: None },
+        CommandBody::DeleteSession { session_id, runs: Some(3), reason: Some("it is old".into()) },
+    ]
+    .into_iter()
+    .chain(schedules().map(CommandBody::Schedule))
+    .collect()
+}
+
+fn start(session_id: SessionId, state: Option<RawJson>) -> StartRun {
+    StartRun {
+        session_id,
+        agent: AgentRef::Named(AgentId::trusted("demo")),
+        input: Text::Blob(BlobRef::of(b"long")),
+        media: vec![MediaRef {
+            kind: MediaKind::Image,
+            blob: BlobRef::of(b"picture"),
+            mime: "image/png".into(),
+            name: Some("a.png".into()),
+        }],
+        metadata: state.clone(),
+        session_state: state.clone(),
+        stream: true,
+        background: false,
+        output_schema: None,
+        scheduled_by: None,
+    }
+}
+
+fn schedules() -> [ScheduleCommand; 8] {
+    let id = ScheduleId::trusted("x");
+    let spec = ScheduleSpec {
+        description: Some("d".into()),
+        payload: Some(RawJson::parse(r#"{"message":"m"}"#).expect("is JSON")),
+        when: When::Cron("0 9 * * 1-5".into()),
+        overlap: Overlap::CancelPrevious,
+        catch_up: CatchUp::All,
+        jitter_s: 7,
+        ..ScheduleSpec::of("n", "/agents/demo/runs")
+    };
+    let by = ScheduledBy { schedule_id: id.clone(), owner: None, fire_id: uuid::Uuid::from_u128(1), attempt: 2 };
+    let report = Report { by, run_id: RunId::trusted("r"), status: AttemptStatus::Paused, error: Some("why".into()) };
+    [
+        ScheduleCommand::Create(Box::new(spec.clone())),
+        ScheduleCommand::Create(Box::new(ScheduleSpec { when: When::At(Timestamp(5)), ..spec })),
+        ScheduleCommand::Update(
+            id.clone(),
+            Box::new(ScheduleChange { when: Some(When::OnDemand), ..ScheduleChange::default() }),
+        ),
+        ScheduleCommand::Enable(id.clone()),
+        ScheduleCommand::Disable(id.clone()),
+        ScheduleCommand::Trigger(id.clone()),
+        ScheduleCommand::Delete(id),
+        ScheduleCommand::Report(Box::new(report)),
     ]
 }
 
@@ -202,4 +242,16 @@ fn a35_what_is_no_command_is_refused_with_its_reason() {
     }
     let large = format!(r#"{{"type":"DeleteSession","id":"1","session_id":"{}"}}"#, "x".repeat(COMMAND_BYTES_MAX));
     assert_eq!(refused(&large).code, "too_large");
+}
+
+#[test]
+fn what_only_the_runtime_says_is_no_publishers_affair() {
+    let by = json!({"schedule_id": "s", "owner": null, "fire_id": uuid::Uuid::from_u128(1), "attempt": 1});
+    let start = json!({"type": "StartRun", "id": "1", "session_id": "s", "agent_id": "a", "message": "m",
+        "scheduled_by": by});
+    assert!(refused(&start.to_string()).reason.contains("unknown field"));
+    let report = json!({"type": "ReportAttempt", "id": "1", "by": by, "run_id": "r", "status": "success"});
+    assert_eq!(refused(&report.to_string()).code, "unknown_type");
+    let own = Attributes { is_handed_round: true, ..Attributes::default() };
+    assert!(decode(start.to_string().as_bytes(), own).is_ok() && decode(report.to_string().as_bytes(), own).is_ok());
 }

@@ -12,7 +12,7 @@ use reenact_events::{
 };
 use serde_json::{Value, json};
 
-use super::{Rows, approvals, metrics, run::RunView, usage::ModelUsage};
+use super::{Rows, approvals, metrics, run::RunView, schedules, steps, usage::ModelUsage};
 use crate::{
     ViewError,
     query::{RunEventRow, RunRow, SessionRow},
@@ -45,6 +45,7 @@ pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<
     let at = recorded.event.at;
     match event {
         Event::Partition(_) | Event::Key(_) => Ok(()),
+        Event::Schedule(event) => schedules::apply(rows, at, event),
         Event::Component(ComponentEvent::Registered(registered)) => {
             rows.put_component(&registered.version, &registered.spec)
         }
@@ -85,6 +86,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
     rows.put_run_event(event.run_id(), stored)?;
     change_state(rows, event)?;
     approvals::apply(rows, at, event)?;
+    steps::apply(rows, at, event)?;
     match event {
         RunEvent::Started(_) | RunEvent::Paused(_) | RunEvent::Continued(_) | RunEvent::Regenerated(_) => {
             change_status(rows, event.run_id(), at, |_, status| Ok(moves::target(event).unwrap_or(status)))

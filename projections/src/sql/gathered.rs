@@ -6,14 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reenact_events::{AgentId, Event, RunEvent, RunId, SessionId, UserId, agent::AgentSpec, event::SessionEvent};
+use reenact_events::{
+    AgentId, Event, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec, event::SessionEvent,
+};
 
-use super::{approvals, database::Database, metrics, rows};
+use super::{approvals, database::Database, metrics, rows, schedules, steps as sql_steps};
 use crate::{
     ViewError,
-    fold::{MetricsChange, Rows, approvals::PENDING},
+    fold::{MetricsChange, Rows, approvals::PENDING, steps},
     metrics::MetricsRow,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow},
+    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
+    schedules::{ScheduleRow, ScheduleRunRow},
 };
 
 /// Of so many runs the events are read at once: a run may have many.
@@ -37,10 +40,13 @@ pub(super) struct Gathered<'a> {
     /// Those that were read, until they are asked for.
     events_stored: BTreeMap<RunId, Vec<RunEventRow>>,
     events_new: BTreeMap<RunId, Vec<RunEventRow>>,
+    steps: BTreeMap<(RunId, u32), Kept<StepRow>>,
     approvals: BTreeMap<RunId, BTreeMap<String, Kept<ApprovalRow>>>,
     /// The runs of which all that waits is in `approvals`.
     approvals_read: BTreeSet<RunId>,
     metrics: BTreeMap<(Option<UserId>, String), Vec<MetricsChange>>,
+    schedules: BTreeMap<ScheduleId, Kept<ScheduleRow>>,
+    schedule_runs: BTreeMap<String, Kept<ScheduleRunRow>>,
     components: BTreeMap<(AgentId, String), AgentSpec>,
     components_new: BTreeMap<(AgentId, String), AgentSpec>,
 }
@@ -62,9 +68,12 @@ impl<'a> Gathered<'a> {
             events_wanted: VecDeque::new(),
             events_stored: BTreeMap::new(),
             events_new: BTreeMap::new(),
+            steps: BTreeMap::new(),
             approvals: BTreeMap::new(),
             approvals_read: BTreeSet::new(),
             metrics: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            schedule_runs: BTreeMap::new(),
             components: BTreeMap::new(),
             components_new: BTreeMap::new(),
         };
@@ -75,6 +84,7 @@ impl<'a> Gathered<'a> {
         let of_runs = gathered.runs.values().filter_map(|kept| Some(kept.row.as_ref()?.session_id.clone()));
         let sessions = named.chain(of_runs).collect();
         gathered.read_sessions(sessions)?;
+        gathered.read_steps(run_events.clone().filter_map(|event| Some((event.run_id(), steps::step_of(event)?))))?;
         let looking_back: Vec<_> = run_events.filter(|event| looks_back(event)).map(RunEvent::run_id).collect();
         gathered.read_approvals(looking_back.iter().copied().collect())?;
         let mut seen = BTreeSet::new();
@@ -104,6 +114,22 @@ impl<'a> Gathered<'a> {
         Ok(())
     }
 
+    fn read_steps<'e>(&mut self, ids: impl Iterator<Item = (&'e RunId, u32)>) -> Result<(), ViewError> {
+        let ids: BTreeSet<_> = ids.collect();
+        let Some(from) = ids.iter().map(|(_, step)| *step).min() else { return Ok(()) };
+        let runs: BTreeSet<_> = ids.iter().map(|(run, _)| *run).collect();
+        let stored = sql_steps::of(self.database, runs, from)?;
+        let keep = |row: Option<StepRow>| Kept { row, changed: false };
+        // What the batch did already stays as it is.
+        for row in stored {
+            self.steps.entry((row.run_id.clone(), row.step)).or_insert_with(|| keep(Some(row)));
+        }
+        for (run, step) in ids {
+            self.steps.entry((run.clone(), step)).or_insert_with(|| keep(None));
+        }
+        Ok(())
+    }
+
     /// What the batch did already stays as it is.
     fn read_approvals(&mut self, runs: BTreeSet<&RunId>) -> Result<(), ViewError> {
         if runs.is_empty() {
@@ -117,27 +143,34 @@ impl<'a> Gathered<'a> {
         Ok(())
     }
 
-    /// Writes what has changed, and forgets what was read. The sums come last, because nobody else may change them
-    /// from there to the end of the transaction.
+    /// Writes what has changed. What other partitions change as well comes last, because whoever does has to wait from
+    /// there to the end of the transaction: the sums at the very end, so that nobody waits in a circle.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub(super) fn write(&mut self) -> Result<(), ViewError> {
+    pub(super) fn write(mut self) -> Result<(), ViewError> {
+        self.write_own()?;
+        rows::put_components(self.database, &self.components_new)?;
+        self.write_metrics()
+    }
+
+    /// Writes what has changed of the partition's own, and forgets what was read.
+    fn write_own(&mut self) -> Result<(), ViewError> {
         self.write_sessions()?;
         let runs = std::mem::take(&mut self.runs);
-        let changed: Vec<_> = changed(runs.values()).collect();
-        rows::put_runs(self.database, &changed)?;
+        rows::put_runs(self.database, &changed(runs.values()).collect::<Vec<_>>())?;
         let events = std::mem::take(&mut self.events_new);
         let of_runs = events.iter().filter_map(|(run, events)| Some((run, runs.get(run)?.row.as_ref()?, events)));
         let named =
             of_runs.flat_map(|(run, row, events)| events.iter().map(move |event| (&row.session_id, run, event)));
         rows::put_events(self.database, &named.collect::<Vec<_>>())?;
         self.events_stored.clear();
+        let steps = std::mem::take(&mut self.steps);
+        sql_steps::put(self.database, &changed(steps.values()).collect::<Vec<_>>())?;
         let approvals = std::mem::take(&mut self.approvals);
         self.approvals_read.clear();
         approvals::put(self.database, &changed_in(&approvals))?;
-        rows::put_components(self.database, &std::mem::take(&mut self.components_new))?;
-        self.write_metrics()
+        self.write_schedules()
     }
 
     fn write_sessions(&mut self) -> Result<(), ViewError> {
@@ -149,8 +182,15 @@ impl<'a> Gathered<'a> {
         rows::put_sessions(self.database, &whole)
     }
 
-    fn write_metrics(&mut self) -> Result<(), ViewError> {
-        let changes = std::mem::take(&mut self.metrics);
+    fn write_schedules(&mut self) -> Result<(), ViewError> {
+        let schedules = std::mem::take(&mut self.schedules);
+        schedules::put(self.database, &changed(schedules.values()).collect::<Vec<_>>())?;
+        let runs = std::mem::take(&mut self.schedule_runs);
+        schedules::put_runs(self.database, &changed(runs.values()).collect::<Vec<_>>())
+    }
+
+    fn write_metrics(self) -> Result<(), ViewError> {
+        let changes = self.metrics;
         if changes.is_empty() {
             return Ok(());
         }
@@ -207,7 +247,7 @@ impl Rows for Gathered<'_> {
 
     fn delete_session(&mut self, session: &SessionId) -> Result<(), ViewError> {
         // Which runs it has is for the database to say.
-        self.write()?;
+        self.write_own()?;
         rows::delete_session(self.database, session)
     }
 
@@ -248,6 +288,19 @@ impl Rows for Gathered<'_> {
         Ok(())
     }
 
+    fn step(&mut self, run: &RunId, step: u32) -> Result<Option<StepRow>, ViewError> {
+        let id = (run.clone(), step);
+        if !self.steps.contains_key(&id) {
+            self.read_steps([(run, step)].into_iter())?;
+        }
+        Ok(self.steps.get(&id).and_then(|kept| kept.row.clone()))
+    }
+
+    fn put_step(&mut self, row: StepRow) -> Result<(), ViewError> {
+        self.steps.insert((row.run_id.clone(), row.step), Kept { row: Some(row), changed: true });
+        Ok(())
+    }
+
     fn put_approval(&mut self, row: ApprovalRow) -> Result<(), ViewError> {
         let of_run = self.approvals.entry(row.run_id.clone()).or_default();
         of_run.insert(row.id.clone(), Kept { row: Some(row), changed: true });
@@ -265,6 +318,38 @@ impl Rows for Gathered<'_> {
 
     fn change_metrics(&mut self, user: Option<&UserId>, date: &str, change: MetricsChange) -> Result<(), ViewError> {
         self.metrics.entry((user.cloned(), date.to_owned())).or_default().push(change);
+        Ok(())
+    }
+
+    fn schedule(&mut self, id: &ScheduleId) -> Result<Option<ScheduleRow>, ViewError> {
+        if !self.schedules.contains_key(id) {
+            let row = schedules::get(self.database, id)?;
+            self.schedules.insert(id.clone(), Kept { row, changed: false });
+        }
+        Ok(self.schedules.get(id).and_then(|kept| kept.row.clone()))
+    }
+
+    fn put_schedule(&mut self, row: ScheduleRow) -> Result<(), ViewError> {
+        self.schedules.insert(row.id.clone(), Kept { row: Some(row), changed: true });
+        Ok(())
+    }
+
+    fn delete_schedule(&mut self, id: &ScheduleId) -> Result<(), ViewError> {
+        // Which attempts it has is for the database to say.
+        self.write_own()?;
+        schedules::delete(self.database, id)
+    }
+
+    fn schedule_run(&mut self, attempt_id: &str) -> Result<Option<ScheduleRunRow>, ViewError> {
+        if !self.schedule_runs.contains_key(attempt_id) {
+            let row = schedules::get_run(self.database, attempt_id)?;
+            self.schedule_runs.insert(attempt_id.to_owned(), Kept { row, changed: false });
+        }
+        Ok(self.schedule_runs.get(attempt_id).and_then(|kept| kept.row.clone()))
+    }
+
+    fn put_schedule_run(&mut self, row: ScheduleRunRow) -> Result<(), ViewError> {
+        self.schedule_runs.insert(row.attempt_id.clone(), Kept { row: Some(row), changed: true });
         Ok(())
     }
 

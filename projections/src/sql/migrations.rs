@@ -9,4 +9,6 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/001_views.sql"),
     include_str!("migrations/002_approvals.sql"),
     include_str!("migrations/003_metrics.sql"),
+    include_str!("migrations/004_run_steps.sql"),
+    include_str!("migrations/005_schedules.sql"),
 ];

@@ -28,6 +28,8 @@ use crate::ViewError;
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// The lock of whoever counts on what the schemas are called, or changes it.
 const RENAMED: &str = "renamed";
+/// How many rows a statement may insert, the most first: a few numbers, so that there are few statements to prepare.
+const ROWS_AT_ONCE: [usize; 3] = [64, 8, 1];
 /// How many statements are sent before the first one's answer is waited for.
 const SENT_AHEAD: usize = 500;
 
@@ -105,16 +107,24 @@ impl Postgres {
         })
     }
 
-    /// Runs a statement once for each of these, in order, and waits for the answers together.
+    /// Runs a statement once for each of these and waits for the answers together. Rows that are inserted go many to a
+    /// statement.
     pub(crate) fn execute_each<const N: usize>(&self, sql: &str, rows: &[[Value<'_>; N]]) -> Result<(), ViewError> {
         if rows.is_empty() {
             return Ok(());
         }
-        let sql = dialect::statement(sql);
         self.wait(async |client| {
-            let statement = &client.prepare_cached(&sql).await?;
-            let sent = rows.iter().map(|values| async move {
-                let values = parameters(values);
+            let mut parts = Vec::new();
+            let mut rest = rows;
+            while !rest.is_empty() {
+                let fits = |many: &&usize| **many <= rest.len() && dialect::takes_many(sql);
+                let (part, others) = rest.split_at(ROWS_AT_ONCE.iter().find(fits).copied().unwrap_or(1));
+                let statement = client.prepare_cached(&dialect::of_rows(sql, part.len(), N)).await?;
+                parts.push((statement, part));
+                rest = others;
+            }
+            let sent = parts.iter().map(|(statement, part)| async move {
+                let values: Vec<_> = part.iter().flat_map(|values| parameters(values)).collect();
                 client.execute(statement, &values).await
             });
             stream::iter(sent).buffered(SENT_AHEAD).try_for_each(|_| async { Ok(()) }).await

@@ -10,7 +10,9 @@ use super::{
     rows::{
         self, RUN_COLUMNS, RUN_EVENT_COLUMNS, SESSION_COLUMNS, named_event_row, run_event_row, run_row, session_row,
     },
+    schedules,
     select::{self, Conditions},
+    steps,
     value::{Row, Unreadable, Value, integer},
 };
 use crate::{
@@ -204,8 +206,11 @@ pub(crate) fn dump(database: Database<'_>) -> Result<Dump, ViewError> {
             sessions: database.query(&all(SESSION_COLUMNS, "sessions", "session_id"), &[], session_row)?,
             runs: database.query(&all(RUN_COLUMNS, "runs", "run_id"), &[], run_row)?,
             run_events: database.query(&all(&event_columns, "run_events", "run_id, seq"), &[], named_event_row)?,
+            run_steps: steps::all(database)?,
             approvals: approvals::all(database)?,
             metrics: metrics::all(database)?,
+            schedules: schedules::all(database)?,
+            schedule_runs: schedules::all_runs(database)?,
             components: components(database)?,
         })
     })

@@ -171,11 +171,13 @@ pub(super) fn touch_sessions(database: Database<'_>, rows: &[&SessionRow]) -> Re
     database.execute_each(TOUCH_SESSION, &values.collect::<Vec<_>>())
 }
 
-/// Removes a session, its runs, their events and what waits, or waited, for somebody in them.
+/// Removes a session, its runs, their events and steps, and what waits, or waited, for somebody in them.
 pub(super) fn delete_session(database: Database<'_>, session: &SessionId) -> Result<(), ViewError> {
     let session = values![session.as_str()];
-    database
-        .execute("DELETE FROM run_events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)", &session)?;
+    for table in ["run_events", "run_steps"] {
+        let sql = format!("DELETE FROM {table} WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?1)");
+        database.execute(&sql, &session)?;
+    }
     database.execute("DELETE FROM approvals WHERE session_id = ?1", &session)?;
     database.execute("DELETE FROM runs WHERE session_id = ?1", &session)?;
     database.execute("DELETE FROM sessions WHERE session_id = ?1", &session)?;
@@ -237,9 +239,9 @@ pub(super) fn component(
 
 const PUT_COMPONENT: &str = "
     INSERT INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)
-    ON CONFLICT (agent_id, version) DO UPDATE SET spec = excluded.spec";
+    ON CONFLICT (agent_id, version) DO NOTHING";
 
-/// Keeps versions of agents, in the order of their names: two who write some of the same never wait for each other.
+/// Keeps versions of agents, which never change, in the order of their names: two who write some of the same never wait for each other.
 pub(super) fn put_components(
     database: Database<'_>,
     specs: &std::collections::BTreeMap<(AgentId, String), AgentSpec>,

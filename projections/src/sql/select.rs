@@ -47,6 +47,12 @@ impl Conditions {
         self.values.push(value.into().into_owned());
     }
 
+    /// Narrows to what comes after a place in the order of two columns.
+    pub(super) fn and_after<'v>(&mut self, columns: &str, place: [Value<'v>; 2]) {
+        self.sql.push_str(&format!(" AND ({columns}) > (?, ?)"));
+        self.values.extend(place.map(Value::into_owned));
+    }
+
     /// Narrows where there is a value.
     pub(super) fn and_some<'v, T: Into<Value<'v>>>(&mut self, condition: &str, value: Option<T>) {
         if let Some(value) = value {

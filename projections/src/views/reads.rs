@@ -10,7 +10,8 @@ use crate::{
         ApprovalFilter, ApprovalRow, Page, Paging, RunEventRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
         StatusCount,
     },
-    sql::{approvals, metrics, read},
+    retention::{Resting, Rule},
+    sql::{approvals, metrics, read, retention},
 };
 
 impl Views {
@@ -159,6 +160,15 @@ impl Views {
     pub async fn approval(&self, scope: &Scope, id: &str) -> Result<Option<ApprovalRow>, ViewError> {
         let (scope, id) = (scope.clone(), id.to_owned());
         self.read(move |database| approvals::one(database, &scope, &id)).await
+    }
+
+    /// Sessions at rest that a rule of retention names, those that have rested longest first, from behind `after` on.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn resting(&self, rule: &Rule, after: Option<&Resting>, limit: u64) -> Result<Vec<Resting>, ViewError> {
+        let (rule, after) = (rule.clone(), after.cloned());
+        self.read(move |database| retention::resting(database, &rule, after.as_ref(), limit)).await
     }
 
     /// All rows, to compare with another fold of the same log.

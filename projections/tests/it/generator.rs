@@ -107,7 +107,7 @@ impl World {
     /// Its runs at work are cancelled afterwards, as the session's decision does it: those events find no row.
     fn delete(&mut self) {
         let Some(name) = self.sessions.choose(&mut self.random).cloned() else { return };
-        self.history.push(&session(&name), SessionDeleted { session_id: session(&name) });
+        self.history.push(&session(&name), SessionDeleted { session_id: session(&name), reason: None });
         let (gone, open) = std::mem::take(&mut self.open).into_iter().partition(|open| open.session == name);
         self.open = open;
         for open in gone {

@@ -157,6 +157,7 @@ impl History {
 pub(crate) fn queued(session_name: &str, run_name: &str, index: u64, owner: Option<&str>, input: Text) -> RunQueued {
     RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run(run_name),
         session_id: session(session_name),
         user_id: owner.map(user),

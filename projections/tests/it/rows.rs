@@ -303,7 +303,7 @@ fn the_first_message_is_cut_by_characters() {
 #[test]
 fn a_deleted_session_leaves_nothing_and_its_late_events_find_nothing() {
     let mut history = with_tool();
-    history.push(&session("s"), SessionDeleted { session_id: session("s") });
+    history.push(&session("s"), SessionDeleted { session_id: session("s"), reason: None });
     let stage = CancellationStage::Executing;
     history.push(&session("s"), RunCancelled { run_id: run("r"), stage, partial: None, reason: None });
     let dump = history.memory().dump();

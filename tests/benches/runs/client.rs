@@ -46,6 +46,7 @@ impl<'a> Client<'a> {
             stream: false,
             background: true,
             output_schema: None,
+            scheduled_by: None,
         };
         let id = command_id(session, number);
         let command = Command::new(id, user, CommandBody::StartRun(Box::new(start)));

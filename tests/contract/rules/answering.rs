@@ -3,7 +3,7 @@
 use futures::{FutureExt, StreamExt};
 use reenact_events::{
     Answer, Arrival, Batch, Command, CommandBody, CommandId, CommitOutcome, Forward, NewAnswer, Offset, Outcome,
-    ReplyTo, RunId, SessionId, Token, event::RunStatus, log::EVENT_BYTES_MAX,
+    ReplyTo, RunId, ScheduleId, SessionId, Token, event::RunStatus, log::EVENT_BYTES_MAX,
 };
 
 use crate::{
@@ -19,6 +19,7 @@ fn answer(correlation: &str) -> Answer {
         outcome: Outcome::Accepted,
         run_id: Some(RunId::trusted("r")),
         session_id: Some(SessionId::trusted("s")),
+        schedule_id: Some(ScheduleId::trusted("x")),
         status: Some(RunStatus::Running),
         reason: Some("why \"not\"\n".into()),
         code: Some("code".into()),

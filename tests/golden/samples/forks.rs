@@ -28,6 +28,7 @@ fn queued(fork: Fork) -> RunQueued {
         run_index: 4,
         agent_id: AgentId::trusted("travel"),
         agent_version: "v".into(),
+        scheduled_by: None,
         input: "Where to?".into(),
         media: Vec::new(),
         metadata: None,

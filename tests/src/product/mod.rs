@@ -92,6 +92,11 @@ impl Product {
         self
     }
 
+    /// What an environment variable of the program was set to.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(set, _)| *set == name).map(|(_, value)| &**value)
+    }
+
     /// Where its data is.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")

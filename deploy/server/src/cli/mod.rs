@@ -22,6 +22,7 @@ mod projections;
 mod replay;
 mod run;
 mod runs;
+mod schedules;
 mod schema;
 mod serve;
 mod sessions;
@@ -59,6 +60,9 @@ enum Command {
     /// List sessions, show one, delete one.
     #[command(subcommand)]
     Sessions(sessions::Sessions),
+    /// List and make schedules, fire one, see what became of its due times.
+    #[command(subcommand)]
+    Schedules(schedules::Schedules),
     /// Read the log of a stopped or running deployment.
     #[command(subcommand)]
     Events(events::Events),
@@ -113,6 +117,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Approvals(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
+        Command::Schedules(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
         Command::Replay(command) => command.execute(json).await,
         Command::Audit(command) => command.execute(json).await,

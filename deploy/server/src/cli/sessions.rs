@@ -1,4 +1,4 @@
-//! `reenact sessions`: list, show, delete.
+//! `reenact sessions`: list, show, delete, purge.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -10,7 +10,7 @@ use super::{
     output::{self, short, table, text},
 };
 
-/// List sessions, show one, delete one.
+/// List sessions, show one, delete one, delete those that are not to be kept.
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
     /// List sessions, newest first.
@@ -19,6 +19,8 @@ pub(super) enum Sessions {
     Show(One),
     /// Delete a session with its runs.
     Delete(One),
+    /// Delete sessions by age, by number, or all of a user; those with a run that has not ended stay.
+    Purge(Purge),
 }
 
 /// List sessions, newest first.
@@ -49,12 +51,30 @@ pub(super) struct One {
     server: Server,
 }
 
+/// Which sessions are not to be kept; with nothing but a user, all of theirs.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true, id = "which", args = ["user", "older_than_days", "keep_newest"])]
+pub(super) struct Purge {
+    /// Those that nobody has used for so many days.
+    #[arg(long, value_name = "DAYS")]
+    older_than_days: Option<u32>,
+    /// Those beyond so many of their owner's that were used last.
+    #[arg(long, value_name = "SESSIONS")]
+    keep_newest: Option<u64>,
+    /// Only say which.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
 impl Sessions {
     pub(super) async fn execute(self, json: bool) -> anyhow::Result<()> {
         match self {
             Self::List(list) => list.execute(json).await,
             Self::Show(one) => one.show(json).await,
             Self::Delete(one) => one.delete(json).await,
+            Self::Purge(purge) => purge.execute(json).await,
         }
     }
 }
@@ -102,5 +122,35 @@ impl One {
             return output::json(&serde_json::json!({"session_id": self.session, "deleted": true}));
         }
         output::lines([format!("session {} is not there any more", self.session)])
+    }
+}
+
+impl Purge {
+    /// Asks again for as long as there is more, and tells how far it is.
+    async fn execute(self, json: bool) -> anyhow::Result<()> {
+        let client = Client::of(&self.server)?;
+        let mut query = vec![("dry_run", self.dry_run.to_string())];
+        query.extend(self.older_than_days.map(|days| ("older_than_days", days.to_string())));
+        query.extend(self.keep_newest.map(|newest| ("keep_newest", newest.to_string())));
+        let (mut sessions, mut used) = (0, 0);
+        loop {
+            let answer = client.json(client.request(Method::POST, &["retention"], &query)?).await?;
+            let ids = answer["session_ids"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if json {
+                output::json(&answer)?;
+            } else {
+                output::lines(ids.iter().map(|id| id.as_str().unwrap_or_default().to_owned()))?;
+            }
+            sessions += ids.len();
+            used += answer["used"].as_u64().unwrap_or_default();
+            if self.dry_run || answer["more"] != true {
+                break;
+            }
+        }
+        if json {
+            return Ok(());
+        }
+        let done = if self.dry_run { "would be deleted" } else { "are deleted" };
+        output::lines([format!("{sessions} sessions {done}, {used} were used meanwhile and stay")])
     }
 }

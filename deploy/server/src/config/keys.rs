@@ -102,6 +102,9 @@ pub const KEYS: &[Key] = &[
     ),
     Key::new("max-queue-depth", "1000", "How many runs may wait; 0 is no bound"),
     Key::new("drain-s", "30", "Seconds that runs may go on after a request to stop"),
+    Key::new("retention-days", "0", "Days after which a session that nobody has used is deleted; 0 is never"),
+    Key::new("retention-sessions", "0", "How many sessions of each owner are kept, those used last; 0 is all"),
+    Key::new("retention-period-s", "3600", "Seconds between two looks at what is not to be kept"),
     Key::new("blob-grace-s", "3600", "Seconds after which stored bytes that nothing refers to any more are removed"),
     Key::new(
         "durability",

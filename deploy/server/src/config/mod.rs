@@ -8,6 +8,7 @@ mod keys;
 mod layers;
 mod prices;
 mod queue;
+mod retention;
 mod snapshots;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
@@ -19,6 +20,8 @@ pub use layers::{Flags, Layers, Source, Value};
 use reenact_actors::admission::Bounds;
 use reenact_projections::prices::Prices;
 pub use snapshots::{SnapshotPlace, Snapshots};
+
+use crate::retention::Policy;
 
 /// The file that is read when `--config` names none.
 pub const DEFAULT_FILE: &str = "reenact.toml";
@@ -181,6 +184,10 @@ pub struct Config {
     pub bounds: Bounds,
     /// How long runs may go on after a request to stop.
     pub drain: Duration,
+    /// How long sessions are kept,
+    pub retention: Policy,
+    /// and how often that is looked at.
+    pub retention_period: Duration,
     /// How long stored bytes that nothing refers to are kept.
     pub blob_grace: Duration,
     /// Serving beyond this machine without asking who calls was asked for.
@@ -236,6 +243,8 @@ impl Config {
             log,
             bounds: queue::bounds(layers)?,
             drain: Duration::from_secs(layers.parse("drain-s", "a whole number of seconds")?),
+            retention: retention::policy(layers)?,
+            retention_period: Duration::from_secs(layers.positive("retention-period-s")? as u64),
             blob_grace: Duration::from_secs(layers.parse("blob-grace-s", "a whole number of seconds")?),
             allow_unauthenticated: layers.parse("allow-unauthenticated", "`true` or `false`")?,
             durability: layers.one_of("durability", &[("full", Durability::Full), ("relaxed", Durability::Relaxed)])?,
@@ -347,6 +356,9 @@ mod tests {
             ("max-provider-concurrency", "openai=0"),
             ("max-provider-concurrency", "openai=4,openai=5"),
             ("drain-s", "soon"),
+            ("retention-days", "-1"),
+            ("retention-sessions", "few"),
+            ("retention-period-s", "0"),
             ("durability", "none"),
             ("log-format", "xml"),
             ("allow-unauthenticated", "perhaps"),

@@ -4,7 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use reenact_events::{event::RunStatus, ids::ID_BYTES_MAX};
+use reenact_events::{
+    event::RunStatus,
+    ids::ID_BYTES_MAX,
+    schedule::{CatchUp, Overlap},
+};
 use reenact_projections::fold::approvals::STATUSES;
 use serde_json::Value;
 use utoipa::openapi::{
@@ -19,16 +23,17 @@ use super::{
     idempotency::KEY_BYTES_MAX,
     paging::{LIMIT_MAX, PAGE_MAX},
     projections::{GENERATION_MAX, WAIT_S_MAX},
-    queue, sessions,
+    queue, retention, sessions,
 };
 
 /// The ids that a request may name.
-const IDS: [&str; 9] = [
+const IDS: [&str; 10] = [
     "agent_id",
     "approval_id",
     "component_id",
     "job_id",
     "run_id",
+    "schedule_id",
     "session_id",
     "user_id",
     "resolved_by",
@@ -150,6 +155,8 @@ fn restrict(object: &mut Object, name: &str, of: &str) {
         "wait_s" => between(object, 0, WAIT_S_MAX),
         "page" => between(object, 1, PAGE_MAX),
         "limit" => between(object, 1, LIMIT_MAX),
+        "older_than_days" => between(object, 0, retention::DAYS_MAX.into()),
+        "keep_newest" => between(object, 0, retention::NEWEST_MAX),
         "message_index" => between(object, 0, u32::MAX.into()),
         _ => {}
     }
@@ -177,6 +184,9 @@ fn words(name: &str, of: &str) -> Option<Vec<&'static str>> {
         ("status", "list_queue_jobs") => first(&queue::WORDS),
         ("status", "ApprovalResolve") => vec!["approved", "rejected"],
         ("status", _) => RunStatus::ALL.iter().map(|status| status.as_str()).collect(),
+        ("overlap", _) => first(&Overlap::WORDS),
+        ("catch_up", _) => first(&CatchUp::WORDS),
+        ("method", "ScheduleCreate" | "ScheduleUpdate") => vec!["POST"],
         ("pause_type", _) => first(&approvals::PAUSE_TYPES),
         ("source_type", _) => first(&approvals::SOURCE_TYPES),
         ("approval_type", _) => first(&approvals::APPROVAL_TYPES),

@@ -6,7 +6,10 @@ use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
-use reenact_actors::api::{Refusal, SubmitError};
+use reenact_actors::{
+    api::{Refusal, SubmitError},
+    schedule::Unfit,
+};
 use reenact_events::BlobError;
 use reenact_projections::ViewError;
 use serde::Serialize;
@@ -148,6 +151,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::SessionExists(_)) => Self::conflict(text).named("session_exists"),
             SubmitError::Refused(Refusal::KeyUsed) => Self::conflict(text).named("idempotency_conflict"),
             SubmitError::Refused(Refusal::SessionBusy(_)) => Self::conflict(text).named("session_busy"),
+            SubmitError::Refused(Refusal::SessionUsed(_)) => Self::conflict(text).named("session_used"),
             SubmitError::Refused(Refusal::StepNotInDoubt { .. }) => Self::conflict(text).named("step_not_in_doubt"),
             SubmitError::Refused(Refusal::NotRequeued(_)) => {
                 Self::new(StatusCode::BAD_REQUEST, text).named("not_requeued")
@@ -156,6 +160,11 @@ impl From<SubmitError> for ApiError {
             SubmitError::Refused(Refusal::NotForked(_)) => Self::conflict(text).named("not_forked"),
             SubmitError::Refused(Refusal::ForkPoint(_)) => {
                 Self::malformed(Fault::new("body", "continue_from", "fork_point", text))
+            }
+            SubmitError::Refused(Refusal::ScheduleNotFound) => Self::not_found(text).named("schedule_not_found"),
+            SubmitError::Refused(Refusal::ScheduleConflict(_)) => Self::conflict(text).named("schedule_conflict"),
+            SubmitError::Refused(Refusal::ScheduleUnfit(Unfit { field, .. })) => {
+                Self::malformed(Fault::new("body", &field, "value_error", text))
             }
             SubmitError::Refused(Refusal::OutputSchema(_)) => {
                 Self::malformed(Fault::new("body", "output_schema", "json_schema", text))

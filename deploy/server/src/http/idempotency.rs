@@ -74,6 +74,7 @@ impl Key {
             output_schema,
             stream: _,
             background: _,
+            scheduled_by: _,
         } = start;
         let request = (session, agent.id(), input, media, metadata, session_state, output_schema);
         let BlobRef { sha256: request, .. } = BlobRef::of(&serde_json::to_vec(&request)?);

@@ -44,7 +44,13 @@ impl JsonBody {
         ApiError::malformed(Fault::new("body", name, kind, msg))
     }
 
-    fn value(&self, name: &str) -> Option<Value> {
+    /// The fields that it has.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// A field, whatever it is; `null` is as if it was not there.
+    pub fn value(&self, name: &str) -> Option<Value> {
         self.0.get(name).map(RawJson::value).filter(|value| !value.is_null())
     }
 
@@ -66,6 +72,25 @@ impl JsonBody {
     /// When it is missing or something else.
     pub fn required(&self, name: &str) -> Result<String, ApiError> {
         self.text(name)?.ok_or_else(|| self.fault(name, "missing", "Field required"))
+    }
+
+    /// A whole number; `null` is as if it was not there.
+    ///
+    /// # Errors
+    /// When it is something else, or does not fit.
+    pub fn number<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, ApiError> {
+        let wrong = || self.fault(name, "int_parsing", "Input should be a valid integer");
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.as_i64().and_then(|number| T::try_from(number).ok()).ok_or_else(wrong).map(Some)
+    }
+
+    /// A truth value; `null` is as if it was not there.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn truth(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        let wrong = || self.fault(name, "bool_parsing", "Input should be a valid boolean");
+        self.value(name).map(|value| value.as_bool().ok_or_else(wrong)).transpose()
     }
 
     /// An id, checked; an empty one is as if it was not there.

@@ -19,9 +19,9 @@ use super::{
     error::{ApiError, panicked},
     metrics,
     position::POSITION,
-    projections, queue,
+    projections, queue, retention,
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
-    sessions,
+    schedules, sessions,
     state::App,
 };
 
@@ -75,12 +75,21 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(approvals::delete))
         .routes(routes!(approvals::status))
         .routes(routes!(approvals::resolve))
+        .routes(routes!(schedules::read::list, schedules::change::create))
+        .routes(routes!(schedules::read::one, schedules::change::update, schedules::change::delete))
+        .routes(routes!(schedules::act::enable))
+        .routes(routes!(schedules::act::disable))
+        .routes(routes!(schedules::act::trigger))
+        .routes(routes!(schedules::preview::preview))
+        .routes(routes!(schedules::runs::list))
+        .routes(routes!(schedules::runs::one))
         .routes(routes!(sessions::list::list, sessions::create::create, sessions::delete::many))
         .routes(routes!(sessions::read::read, sessions::change::update, sessions::delete::one))
         .routes(routes!(sessions::change::rename))
         .routes(routes!(sessions::runs::whole))
         .routes(routes!(sessions::runs::previews))
         .routes(routes!(sessions::runs::one))
+        .routes(routes!(retention::apply))
 }
 
 /// The service: routes, errors as JSON, panics caught, trailing slashes stripped, other origins allowed.

@@ -2,7 +2,7 @@
 //! [`Ready`] is answered 503 with the reasons until then.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -133,6 +133,8 @@ struct Told {
     stage: String,
     /// What the views were at last.
     views: String,
+    /// Why the views cannot go on now, and whether only an event that is folded proves that they can again.
+    stopped: BTreeMap<PartitionId, (String, bool)>,
     /// What the views cannot read.
     damage: BTreeMap<PartitionId, String>,
     /// What was deleted from the log.
@@ -147,7 +149,16 @@ impl Told {
             let views = of_views.then_some(&self.views);
             [&self.stage].into_iter().chain(views).filter(|text| !text.is_empty()).cloned().collect()
         });
-        node.into_iter().chain(self.damage.values().chain(self.deleted.values()).cloned()).collect()
+        // A database that is away stops all partitions, and is said once.
+        let stopped = self.stopped.values().map(|(reason, _)| reason).collect::<BTreeSet<_>>();
+        let of_views = stopped.into_iter().chain(self.damage.values()).chain(self.deleted.values());
+        let mut reasons = node;
+        for reason in of_views {
+            if !reasons.contains(reason) {
+                reasons.push(reason.clone());
+            }
+        }
+        reasons
     }
 }
 
@@ -198,11 +209,21 @@ impl App {
         if *events > 0 {
             told.damage.remove(partition);
         }
+        if told.stopped.get(partition).is_some_and(|(_, is_proved_by_events)| *events > 0 || !is_proved_by_events) {
+            told.stopped.remove(partition);
+        }
     }
 
-    /// The views have stopped for a while.
-    pub fn views_wait(&self, why: &ViewError) {
-        self.told().views = why.to_string();
+    /// The views of a partition have stopped for a while.
+    pub fn views_wait(&self, partition: PartitionId, why: &ViewError) {
+        let mut told = self.told();
+        told.views = why.to_string();
+        if let ViewError::Unavailable { .. } | ViewError::Refused { .. } | ViewError::Unusable { .. } = why {
+            told.stopped.insert(partition, (why.to_string(), false));
+        }
+        if let ViewError::DiskFull { .. } = why {
+            told.stopped.insert(partition, (why.to_string(), true));
+        }
     }
 
     /// The views of a partition do not go on before its log is mended.

@@ -79,7 +79,7 @@ async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: Par
         if views.position(partition) != began {
             pause = PAUSE.0;
         }
-        app.views_wait(&error);
+        app.views_wait(partition, &error);
         tracing::warn!(%partition, %error, pause_ms = pause.as_millis(), "the views stopped and are followed again");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);

@@ -6,6 +6,7 @@ mod doubt;
 mod life;
 mod metrics;
 mod runs;
+mod schedules;
 mod sessions;
 mod streams;
 mod support;

@@ -210,6 +210,19 @@ impl Server {
         }
     }
 
+    /// Waits until what a path shows is as wanted; what it shows.
+    pub(crate) async fn until_shown(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let shown = self.get(path).await.expect(200).json();
+            if wanted(&shown) {
+                return shown;
+            }
+            assert!(began.elapsed() < PATIENCE, "it stays {shown}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Reads a stream as it comes.
     pub(crate) async fn stream(&self, request: Request<Body>) -> impl Stream<Item = Seen> + Unpin + use<> {
         let response = self.send(request).await;

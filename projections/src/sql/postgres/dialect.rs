@@ -31,6 +31,46 @@ pub(super) fn statement(sql: &str) -> String {
     without_hints(&out.replace("instr(", "strpos("))
 }
 
+/// Where the values of an `INSERT` begin.
+const VALUES: &str = "VALUES (";
+
+/// Whether [`of_rows`] can put many rows into the statement.
+pub(super) fn takes_many(sql: &str) -> bool {
+    sql.contains(VALUES)
+}
+
+/// An `INSERT` of one row with so many values (`?1` to `?9`), as one of `rows`.
+pub(super) fn of_rows(sql: &str, rows: usize, values: usize) -> String {
+    let Some(begin) = sql.find(VALUES).filter(|_| rows > 1).map(|at| at + VALUES.len() - 1) else {
+        return statement(sql);
+    };
+    let mut depth = 0_usize;
+    let close = |(at, letter): (usize, char)| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(begin + at + 1)
+    };
+    let end = sql[begin..].char_indices().find_map(close).unwrap_or(sql.len());
+    let row = &sql[begin..end];
+    let rows: Vec<_> = (0..rows).map(|number| shifted(row, number * values)).collect();
+    statement(&format!("{}{}{}", &sql[..begin], rows.join(", "), &sql[end..]))
+}
+
+/// The same row with its marks counted from further on.
+fn shifted(row: &str, by: usize) -> String {
+    let mut parts = row.split('?');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number: usize = part[..digits].parse().unwrap_or_default();
+        out.push_str(&format!("?{}{}", number + by, &part[digits..]));
+    }
+    out
+}
+
 fn without_hints(sql: &str) -> String {
     const HINT: &str = " INDEXED BY ";
     let mut parts = sql.split(HINT);
@@ -70,6 +110,16 @@ mod tests {
         let wanted = "SELECT a FROM t WHERE a IN ($1, '') AND b = '?+' AND strpos(c, $2) > 0 LIMIT $3";
         assert_eq!(statement(sql), wanted);
         assert_eq!(statement("VALUES (?1, ?2, coalesce(?2, ''), ?10)"), "VALUES ($1, $2, coalesce($2, ''), $10)");
+    }
+
+    #[test]
+    fn many_rows_go_into_one_statement() {
+        let sql = "INSERT INTO t (a, b) VALUES (?1, coalesce(?2, '')) ON CONFLICT (a) DO UPDATE SET b = excluded.b";
+        let wanted = "INSERT INTO t (a, b) VALUES ($1, coalesce($2, '')), ($3, coalesce($4, '')) \
+                      ON CONFLICT (a) DO UPDATE SET b = excluded.b";
+        assert_eq!(of_rows(sql, 2, 2), wanted);
+        assert_eq!(of_rows(sql, 1, 2), statement(sql));
+        assert!(takes_many(sql) && !takes_many("UPDATE t SET b = ?2 WHERE a = ?1"));
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(super) fn empty(postgres: &Postgres, expected: Option<Position>) -> Result<b
         {
             return Ok(false);
         }
-        postgres.batch("TRUNCATE sessions, runs, run_events, approvals, metrics, components")?;
+        postgres.batch("TRUNCATE sessions, runs, run_events, run_steps, approvals, metrics, components")?;
         for partition in partitions.into_iter().map(PartitionId) {
             write::put_back(database, partition)?;
         }

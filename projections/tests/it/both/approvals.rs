@@ -59,7 +59,7 @@ async fn a_wait_is_its_owners_and_closes_with_its_decision_or_its_run() {
     assert_eq!((rows[1].expires_at, &rows[1].resolved_by), (Some(90_000), &None));
     let pending = ApprovalFilter { status: Some("pending".to_owned()), ..ApprovalFilter::default() };
     assert_eq!(views.count_approvals(&Scope::Anyone, &pending).await.expect("reads"), 0);
-    history.push(&at, SessionDeleted { session_id: at.clone() });
+    history.push(&at, SessionDeleted { session_id: at.clone(), reason: None });
     history.fold_into(&views).await;
     assert_eq!(views.count_approvals(&Scope::Anyone, &all).await.expect("reads"), 0, "they go with their session");
 }

@@ -16,7 +16,7 @@ use crate::{
 const P: PartitionId = PartitionId(0);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn memory_log() -> Arc<MemoryLog> {
+pub(crate) fn memory_log() -> Arc<MemoryLog> {
     Arc::new(MemoryLog::new(LOG, 1, Arc::new(Still)))
 }
 
@@ -28,12 +28,12 @@ impl reenact_events::Clock for Still {
     }
 }
 
-async fn claim(log: &MemoryLog) -> Lease {
+pub(crate) async fn claim(log: &MemoryLog) -> Lease {
     log.claim(P, NodeId::trusted("n")).await.expect("claims")
 }
 
 /// Commits the events, a few a batch, and returns the last one's offset.
-async fn commit(log: &MemoryLog, lease: &Lease, events: &[NewEvent]) -> Offset {
+pub(crate) async fn commit(log: &MemoryLog, lease: &Lease, events: &[NewEvent]) -> Offset {
     let mut last = lease.claim_offset();
     for (number, events) in events.chunks(3).enumerate() {
         let id = reenact_events::ids::derived("batch", &[&last.to_string(), &number.to_string()]);
@@ -46,7 +46,7 @@ async fn commit(log: &MemoryLog, lease: &Lease, events: &[NewEvent]) -> Offset {
     last
 }
 
-fn events(history: &History) -> Vec<NewEvent> {
+pub(crate) fn events(history: &History) -> Vec<NewEvent> {
     history.partition(0).iter().map(|recorded| recorded.event.clone()).collect()
 }
 
@@ -56,7 +56,7 @@ fn follow(views: &Views, log: &Arc<MemoryLog>) -> tokio::task::JoinHandle<ViewEr
 }
 
 /// What the log's events come to, folded in memory.
-fn expected(log: &MemoryLog) -> MemoryViews {
+pub(crate) fn expected(log: &MemoryLog) -> MemoryViews {
     let mut views = MemoryViews::new();
     views.apply(Position::start(P), &log.recorded(P)).expect("folds");
     views

@@ -81,7 +81,7 @@ async fn a17_what_was_used_stays_used_when_its_session_is_deleted() {
     let mut history = nine();
     let views = views(&history, &ground).await;
     let before = rows(&views, Scope::Anyone, MetricsFilter::default()).await;
-    history.push(&session("bob"), SessionDeleted { session_id: session("bob") });
+    history.push(&session("bob"), SessionDeleted { session_id: session("bob"), reason: None });
     history.fold_into(&views).await;
     assert_eq!(rows(&views, Scope::Anyone, MetricsFilter::default()).await, before);
 }

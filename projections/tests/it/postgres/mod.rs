@@ -13,8 +13,13 @@ mod pages;
 mod rebuild;
 #[path = "../both/refold.rs"]
 mod refold;
+#[path = "../both/retention.rs"]
+mod retention;
 #[path = "../both/scope.rs"]
 mod scope;
+mod sharing;
+#[path = "../both/steps.rs"]
+mod steps;
 
 use std::sync::{
     Arc, OnceLock,
@@ -50,10 +55,10 @@ impl Ground {
         PostgresAddress::parse(&server().url(DATABASE), &self.0).expect("is an address")
     }
 
-    /// What `psql` says in the schema.
-    fn psql(&self, statement: &str) -> String {
+    /// What `psql` says in the schema: a line for each row, columns between bars.
+    pub(crate) fn sql(&self, statement: &str) -> String {
         let statement = format!("set search_path to \"{}\"; {statement}", self.0);
-        server().execute(DATABASE, &statement).expect("the server does it")
+        server().execute(DATABASE, &statement).expect("the server does it").trim_end().to_owned()
     }
 
     /// The views in it, opened once more each time.

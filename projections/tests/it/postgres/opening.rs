@@ -15,22 +15,22 @@ async fn refused(url: &str) -> ViewError {
 async fn a_newer_schema_is_refused_and_kept() {
     let ground = Ground::new();
     ground.views(1).await;
-    ground.psql("update schema_versions set version = '999'");
+    ground.sql("update schema_versions set version = '999'");
     let error = Views::connect(&ground.address(), LOG, 1).await.expect_err("is newer");
     assert!(matches!(error, ViewError::NewerSchema { found: 999, .. }), "{error}");
-    assert_eq!(ground.psql("select count(*) from projection_position").trim(), "1");
+    assert_eq!(ground.sql("select count(*) from projection_position"), "1");
 }
 
 #[tokio::test]
 async fn a_schema_of_something_else_is_refused_and_kept() {
     let ground = Ground::new();
-    ground.psql(&format!(
+    ground.sql(&format!(
         "create schema \"{}\"; create table invoices (id int); insert into invoices values (17)",
         ground.0
     ));
     let error = Views::connect(&ground.address(), LOG, 1).await.expect_err("is foreign");
     assert!(matches!(error, ViewError::Foreign { .. }), "{error}");
-    assert_eq!(ground.psql("select id from invoices").trim(), "17");
+    assert_eq!(ground.sql("select id from invoices"), "17");
 }
 
 #[tokio::test]
@@ -63,8 +63,8 @@ async fn many_who_open_an_empty_schema_at_once_make_it_once() {
     for views in futures::future::join_all(opened).await {
         views.expect("opens");
     }
-    assert_eq!(ground.psql("select count(*) from projection_position").trim(), "3");
-    assert_eq!(ground.psql("select count(*) from schema_versions where version <> '3'").trim(), "0");
+    assert_eq!(ground.sql("select count(*) from projection_position"), "3");
+    assert_eq!(ground.sql("select count(*) from schema_versions where version <> '5'"), "0");
 }
 
 #[tokio::test]
@@ -77,11 +77,8 @@ async fn who_is_not_let_in_is_told_why_and_never_reads_the_password() {
     assert!(matches!(error, ViewError::Refused { .. }) && error.to_string().contains("nobody"), "{error}");
     let error = refused("postgres://postgres:hush@127.0.0.1:1/postgres").await;
     assert!(matches!(error, ViewError::Unavailable { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
-    let error = refused(&format!("postgres://postgres:hush@{host}/postgres?sslmode=require")).await;
-    assert!(error.to_string().to_lowercase().contains("tls"), "{error}");
-    for error in [error] {
-        assert!(!error.to_string().contains("hush"), "{error}");
-    }
+    let error = refused(&format!("postgres://postgres:hush@{host}/postgres?sslmode=require")).await.to_string();
+    assert!(error.to_lowercase().contains("tls") && !error.contains("hush"), "{error}");
 }
 
 #[tokio::test]

@@ -15,8 +15,12 @@ mod pages;
 mod rebuild;
 #[path = "../both/refold.rs"]
 mod refold;
+#[path = "../both/retention.rs"]
+mod retention;
 #[path = "../both/scope.rs"]
 mod scope;
+#[path = "../both/steps.rs"]
+mod steps;
 
 use std::sync::Arc;
 
@@ -44,6 +48,19 @@ impl Ground {
         let files = Files::open(self.0.path(), LOG, 1).expect("opens");
         let views = Views::open(&files.file(files.live().expect("live")), LOG, 1).expect("opens");
         (Arc::new(files), views)
+    }
+
+    /// What the database says to somebody who is no program of ours: a line for each row, columns between bars.
+    pub(crate) fn sql(&self, query: &str) -> String {
+        let connection = rusqlite::Connection::open(self.0.path().join("views.db")).expect("opens");
+        let mut statement = connection.prepare(query).expect("is SQL");
+        let columns = statement.column_count();
+        let line = |row: &rusqlite::Row<'_>| {
+            let column = |column| row.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+            Ok((0..columns).map(column).collect::<Result<Vec<_>, _>>()?.join("|"))
+        };
+        let lines = statement.query_map([], line).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        lines.expect("reads").join("\n")
     }
 
     pub(crate) async fn views_of(&self, log: LogId, partitions: u32) -> Views {

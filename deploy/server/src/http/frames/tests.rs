@@ -33,6 +33,7 @@ fn who() -> Identity {
 fn queued() -> RunEvent {
     RunQueued {
         fork: None,
+        scheduled_by: None,
         run_id: run(),
         session_id: SessionId::trusted("s1"),
         user_id: None,

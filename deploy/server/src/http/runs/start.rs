@@ -154,6 +154,7 @@ impl Request {
             stream: wish.stream,
             background: wish.background,
             output_schema: fields.object("output_schema")?,
+            scheduled_by: None,
         };
         let run_id = RunId::of_command(&command_id, &start.session_id);
         let key = key.map(|key| key.used_for(&start).map(Box::new)).transpose();
@@ -235,12 +236,14 @@ async fn show_first(
     wish: Wish,
 ) -> Result<Response, ApiError> {
     let token = services.caught_up(None).await?;
+    let unnamed = || ApiError::internal("the run of an idempotency key has no session", &run_id);
+    let session_id = first.session_id.ok_or_else(unnamed)?;
     if wish.background && !wish.stream {
         let status = first.status.unwrap_or(RunStatus::Pending).as_str();
-        let ticket = Ticket { run_id, session_id: first.session_id, status };
+        let ticket = Ticket { run_id, session_id, status };
         return Ok((StatusCode::ACCEPTED, token, Json(ticket)).into_response());
     }
-    let who = identity(agent, &first.session_id, &run_id);
+    let who = identity(agent, &session_id, &run_id);
     let mut feed = Feed::of_run(&services, &caller.scope, who, None).await?;
     if wish.stream {
         let backlog = feed.backlog();

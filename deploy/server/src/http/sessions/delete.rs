@@ -83,7 +83,7 @@ pub async fn many(Ready(services): Ready, Query(query): Query, body: JsonBody) -
 }
 
 async fn delete(services: &Services, caller: &Caller, session_id: SessionId) -> Result<Token, ApiError> {
-    let body = CommandBody::DeleteSession { session_id };
+    let body = CommandBody::DeleteSession { session_id, runs: None, reason: None };
     match services.submit(Command::new(ids::command(), caller.user_id.clone(), body)).await {
         Ok((_, token)) => Ok(token),
         Err(error) if error.status == StatusCode::NOT_FOUND => services.caught_up(None).await,

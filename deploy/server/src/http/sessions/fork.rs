@@ -66,7 +66,9 @@ pub async fn fork(
         summary: object(row.summary.as_ref())?,
     };
     let (accepted, token) = services.submit(Command::new(ids::command(), caller.user_id, body)).await?;
-    let forked = ForkedSession { session_id: accepted.session_id, forked_from_session_id: source };
+    let unnamed = || ApiError::internal("the copy of a session has no name", &source);
+    let session_id = accepted.session_id.ok_or_else(unnamed)?;
+    let forked = ForkedSession { session_id, forked_from_session_id: source };
     Ok((token, Json(forked)).into_response())
 }
 
