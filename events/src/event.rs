@@ -4,6 +4,7 @@
 //! optional field keeps the version; anything else makes a new version and an upcaster ([`crate::upcast`]).
 //! Enums inside payloads are externally tagged, so that the state store's binary codec can hold them too.
 
+mod blobs;
 mod fork;
 mod hold;
 mod run;

@@ -150,8 +150,8 @@ pub enum ViewError {
         /// Which partition.
         partition: PartitionId,
     },
-    /// The rows were discarded while the partition was followed.
-    #[error("the views of partition {partition} were discarded: follow it again to have them folded")]
+    /// The rows were discarded, or others took their place, while the partition was followed.
+    #[error("the views of partition {partition} are others now: follow it again to have them folded")]
     Discarded {
         /// Which partition.
         partition: PartitionId,

@@ -18,16 +18,20 @@
 //!
 //! Read in this order: [`query`], [`position`], [`fold`], [`memory`], [`views`], then `sql`.
 
+pub mod audit;
 pub mod dump;
 pub mod error;
 pub mod expand;
 pub mod fold;
 mod follow;
+pub mod generations;
+mod loader;
 pub mod memory;
 pub mod metrics;
 pub mod position;
 pub mod prices;
 pub mod query;
+pub mod rebuild;
 pub mod retention;
 pub mod schedules;
 mod sql;
@@ -37,7 +41,10 @@ pub use dump::{Digest, Dump, digest};
 pub use error::{Lagging, ViewError};
 pub use expand::expand;
 pub use fold::RunView;
+pub use generations::{Files, GenerationError, Generations, Schemas};
+pub use loader::{Loader, TOGETHER_BYTES, TOGETHER_EVENTS};
 pub use memory::MemoryViews;
 pub use position::{Position, Progress};
+pub use rebuild::Rebuilds;
 pub use sql::postgres::address::PostgresAddress;
 pub use views::Views;

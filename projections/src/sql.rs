@@ -18,5 +18,5 @@ mod select;
 pub(crate) mod sqlite;
 mod steps;
 pub(crate) mod store;
-mod value;
+pub(crate) mod value;
 pub(crate) mod write;

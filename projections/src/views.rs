@@ -26,7 +26,7 @@ pub struct Views {
     log_id: LogId,
     store: Store,
     standings: Arc<[watch::Sender<Standing>]>,
-    /// How many times the rows were discarded.
+    /// How many times the rows were discarded, or others took their place.
     generation: watch::Sender<u64>,
     /// Tells that somebody waits for rows.
     wanted: Arc<Notify>,
@@ -187,16 +187,10 @@ impl Views {
     /// Discards the rows unless somebody else did since `generation`: many may meet the same damage at once.
     async fn begin_anew(&self, generation: u64, position: Option<Position>) -> Result<(), ViewError> {
         let is_wanted = || *self.generation.borrow() == generation;
-        let tell = |nexts: &[Offset]| {
-            let nexts = nexts.iter().copied().chain(std::iter::repeat(Offset(0)));
-            for (standing, next) in self.standings.iter().zip(nexts) {
-                standing.send_modify(|standing| standing.next = next);
-            }
-        };
         let mut is_done = false;
         self.store
             .begin_anew(position, is_wanted, |nexts| {
-                tell(nexts);
+                self.stand_at(nexts);
                 is_done = true;
             })
             .await?;
@@ -206,7 +200,28 @@ impl Views {
         Ok(())
     }
 
-    /// Tells when the rows are discarded from now on.
+    /// The partitions are folded up to there; those that are not named are not at all.
+    pub(crate) fn stand_at(&self, nexts: &[Offset]) {
+        let nexts = nexts.iter().copied().chain(std::iter::repeat(Offset(0)));
+        for (standing, next) in self.standings.iter().zip(nexts) {
+            standing.send_modify(|standing| standing.next = next);
+        }
+    }
+
+    /// Other rows are read from now on. Whoever follows is told, and follows again.
+    pub(crate) fn are_others(&self) {
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// The file that they are in, if they are in one.
+    pub(crate) fn files(&self) -> Option<&Files> {
+        match &self.store {
+            Store::Sqlite(files) => Some(files),
+            Store::Postgres(_) => None,
+        }
+    }
+
+    /// Tells when the rows are discarded, or others take their place, from now on.
     pub(crate) fn discards(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }

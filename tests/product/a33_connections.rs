@@ -16,7 +16,7 @@ const CONNECTIONS_MAX: usize = 5;
 fn connections(product: &Product) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", product.pid())).expect("it is up");
     let files = open.filter_map(|file| std::fs::read_link(file.expect("a file").path()).ok());
-    files.filter(|file| file.file_name().is_some_and(|name| name == "views.db")).count()
+    files.filter(|file| file.to_str().is_some_and(|name| name.contains("/views-g") && name.ends_with(".db"))).count()
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ const LARGE_BYTES: usize = 100_000;
 pub(crate) enum Loss {
     State,
     Views,
+    TheNameOfTheLiveViews,
     Both,
     ViewsWithoutTheirWriteAhead,
     WriteAheadWithoutItsViews,
@@ -35,9 +36,10 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::State,
         Self::Views,
+        Self::TheNameOfTheLiveViews,
         Self::Both,
         Self::ViewsWithoutTheirWriteAhead,
         Self::WriteAheadWithoutItsViews,
@@ -50,18 +52,22 @@ impl Loss {
     }
 
     pub(crate) fn happen(self, data: &Path) {
-        let views = || files(data).into_iter().filter(|file| name(file).starts_with("views.db"));
+        let pointer = data.join("views.db");
+        let live = std::fs::read_link(&pointer).expect("it names the live views");
+        let live = live.to_str().expect("a name");
+        let views = || files(data).into_iter().filter(|file| name(file).starts_with(live));
         let remove = |file: PathBuf| std::fs::remove_file(file).expect("it can be deleted");
         match self {
             Self::State => std::fs::remove_dir_all(data.join("state")).expect("it can be deleted"),
             Self::Views => views().for_each(remove),
+            Self::TheNameOfTheLiveViews => remove(pointer),
             Self::Both => {
                 Self::State.happen(data);
                 Self::Views.happen(data);
             }
-            Self::ViewsWithoutTheirWriteAhead => views().filter(|file| name(file) != "views.db").for_each(remove),
-            Self::WriteAheadWithoutItsViews => remove(data.join("views.db")),
-            Self::ViewsCutInHalf => cut(&data.join("views.db")),
+            Self::ViewsWithoutTheirWriteAhead => views().filter(|file| name(file) != live).for_each(remove),
+            Self::WriteAheadWithoutItsViews => remove(data.join(live)),
+            Self::ViewsCutInHalf => cut(&data.join(live)),
             Self::StateOverwritten => files(&data.join("state")).iter().for_each(|file| overwrite(file)),
         }
     }

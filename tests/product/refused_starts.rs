@@ -32,9 +32,13 @@ async fn refused(product: &mut Product) -> String {
 
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The files of a folder with what is in them.
+/// The files of a folder with what is in them; of the link to the live views, where it leads.
 fn contents(folder: &Path) -> Contents {
-    files(folder).into_iter().map(|file| (file.clone(), std::fs::read(file).expect("it can be read"))).collect()
+    let content = |file: &PathBuf| match std::fs::read_link(file) {
+        Ok(target) => target.into_os_string().into_encoded_bytes(),
+        Err(_) => std::fs::read(file).expect("it can be read"),
+    };
+    files(folder).into_iter().map(|file| (file.clone(), content(&file))).collect()
 }
 
 /// Puts a folder's files back to what they were.
@@ -42,7 +46,11 @@ fn put_back(folder: &Path, contents: &Contents) {
     std::fs::remove_dir_all(folder).expect("it can be deleted");
     for (file, bytes) in contents {
         std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("it can be made");
-        std::fs::write(file, bytes).expect("it can be written");
+        let written = match file.ends_with("views.db") {
+            true => std::os::unix::fs::symlink(String::from_utf8_lossy(bytes).as_ref(), file),
+            false => std::fs::write(file, bytes),
+        };
+        written.expect("it can be written");
     }
 }
 

@@ -38,6 +38,8 @@ mod a29_cancel;
 mod a32_pages;
 #[path = "../product/a33_connections.rs"]
 mod a33_connections;
+#[path = "../product/a38_rebuild.rs"]
+mod a38_rebuild;
 #[path = "../product/forks.rs"]
 mod forks;
 mod ground;

@@ -44,6 +44,12 @@ impl DirBlobs {
         Ok(blobs)
     }
 
+    /// The blobs in a folder, only to read them: nothing is made or removed.
+    #[must_use]
+    pub fn look(dir: &Path) -> Self {
+        Self { dir: dir.into(), sweeping: Arc::default() }
+    }
+
     fn tmp(&self) -> PathBuf {
         self.dir.join("tmp")
     }

@@ -6,10 +6,9 @@ use std::{
 };
 
 use reenact_events::{
-    BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Text, Timestamp,
+    BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Timestamp,
     agent::AgentSpec,
-    event::{KeyEvent, PartitionEvent, Resolution, StepCall, StepResult},
-    hold::Verdict,
+    event::{KeyEvent, PartitionEvent},
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
@@ -255,7 +254,7 @@ impl Hot {
             run::evolve(Arc::make_mut(&mut run), event, at);
         }
         put_run(&run, event, self.session(session, changes.store)?, changes)?;
-        for blob in blobs_of(event) {
+        for blob in event.blobs() {
             changes.puts.insert(keys::blob_of_session(&blob.sha256, session), Some(Vec::new()));
             changes.puts.insert(keys::blob_in_session(session, &blob.sha256), Some(codec::encode(blob)?));
         }
@@ -378,55 +377,5 @@ fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
         }
         Event::Run(RunEvent::Queued(queued)) if queued.run_index == 0 => changes.delete(keys::taken(cause)),
         _ => {}
-    }
-}
-
-fn text(text: &Text) -> Option<&BlobRef> {
-    match text {
-        Text::Inline(_) => None,
-        Text::Blob(blob) => Some(blob),
-    }
-}
-
-fn brought(result: &StepResult) -> Vec<&BlobRef> {
-    match result {
-        StepResult::Model { text: answer, reasoning, tool_calls, .. } => text(answer)
-            .into_iter()
-            .chain(reasoning.as_ref().and_then(text))
-            .chain(tool_calls.iter().filter_map(|call| text(&call.arguments)))
-            .collect(),
-        StepResult::Guardrail { .. } => Vec::new(),
-        StepResult::Tool { content, media, .. } => {
-            text(content).into_iter().chain(media.iter().map(|media| &media.blob)).collect()
-        }
-    }
-}
-
-fn blobs_of(event: &RunEvent) -> Vec<&BlobRef> {
-    match event {
-        RunEvent::Queued(queued) => {
-            let said = queued.fork.iter().flat_map(|fork| &fork.said).filter_map(|said| text(&said.text));
-            let media = queued.media.iter().map(|media| &media.blob);
-            text(&queued.input).into_iter().chain(media).chain(said).collect()
-        }
-        RunEvent::StepCompleted(done) => brought(&done.result),
-        RunEvent::StepTakenOver(taken) => {
-            let mut blobs = brought(&taken.result);
-            if let StepCall::Tool { arguments, .. } = &taken.call {
-                blobs.extend(text(arguments));
-            }
-            blobs
-        }
-        RunEvent::StepResolved(resolved) => match &resolved.resolution {
-            Resolution::Completed { value } => text(value).into_iter().collect(),
-            _ => Vec::new(),
-        },
-        RunEvent::StepAnswered(answered) => match &answered.verdict {
-            Verdict::Confirmed { arguments, .. } => arguments.as_ref().and_then(text).into_iter().collect(),
-            Verdict::Result { value } => text(value).into_iter().collect(),
-            Verdict::Rejected { .. } | Verdict::Fail => Vec::new(),
-        },
-        RunEvent::Cancelled(cancelled) => cancelled.partial.as_ref().and_then(text).into_iter().collect(),
-        _ => Vec::new(),
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Read in this order: [`config`], [`wiring`], [`server`], [`http`], [`cli`].
 
+pub mod anchors;
 mod chart;
 pub mod cli;
 pub mod clock;

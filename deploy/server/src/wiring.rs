@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, bail};
 use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
-use reenact_projections::{ViewError, Views};
+use reenact_projections::{Rebuilds, ViewError, Views};
 use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
@@ -83,7 +83,8 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let opened = log::open(config, app, clock.clone()).await?;
     let log = opened.log;
     let blobs = blobs(config, app, log.log_id()).await?;
-    let views = views::open(config, &*log).await?;
+    let (generations, views) = views::open(config, &*log).await?;
+    let rebuilds = Rebuilds::new(generations, views.clone(), log.clone());
     let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
     let tools = Tools {
@@ -112,7 +113,7 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
-    app.restored(Services::new(node.clone(), views, blobs, log, own));
+    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own));
     let mut chores = JoinSet::new();
     if !config.retention.is_empty() {
         chores.spawn(retention::for_ever(app.clone(), config.retention.clone(), config.retention_period));

@@ -107,6 +107,15 @@ impl Database<'_> {
         }
     }
 
+    /// Keeps other rows from taking the place of these until the transaction ends: its first statement, since the
+    /// names of tables are looked up by each. A file that is written is not replaced.
+    pub(crate) fn stay(&self) -> Result<(), ViewError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(postgres) => postgres.stay(),
+        }
+    }
+
     /// Waits until nobody else changes what rows of several partitions add up to; lets go when the transaction ends.
     /// A file has one writer anyway.
     pub(crate) fn alone_with_sums(&self) -> Result<(), ViewError> {

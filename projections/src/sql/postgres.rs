@@ -5,7 +5,7 @@
 //! however many events it has: rows are read ahead and written without waiting in between.
 
 pub(crate) mod address;
-mod dialect;
+pub(crate) mod dialect;
 mod schema;
 pub(crate) mod server;
 pub(crate) mod turns;
@@ -26,6 +26,8 @@ use crate::ViewError;
 
 /// How long the server may take for a statement before it counts as gone.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// The lock of whoever counts on what the schemas are called, or changes it.
+const RENAMED: &str = "renamed";
 /// How many rows a statement may insert, the most first: a few numbers, so that there are few statements to prepare.
 const ROWS_AT_ONCE: [usize; 3] = [64, 8, 1];
 /// How many statements are sent before the first one's answer is waited for.
@@ -172,6 +174,16 @@ impl Postgres {
     /// Waits until nobody else changes sums; lets go when the transaction ends.
     pub(crate) fn alone_with_sums(&self) -> Result<(), ViewError> {
         self.lock("sums")
+    }
+
+    /// Keeps schemas from being renamed until the transaction ends.
+    pub(crate) fn stay(&self) -> Result<(), ViewError> {
+        self.execute("SELECT pg_advisory_xact_lock_shared(?1)", &[self.names.lock(RENAMED).into()]).map(drop)
+    }
+
+    /// Waits until nobody counts on the schemas' names, and keeps everybody from it until the transaction ends.
+    pub(crate) fn may_rename(&self) -> Result<(), ViewError> {
+        self.lock(RENAMED)
     }
 
     /// Waits for one of [`Names::lock`]; lets go when the transaction ends.

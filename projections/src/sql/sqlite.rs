@@ -1,7 +1,8 @@
 //! SQLite: a connection with its file's name, so that every error says which file and what to do.
 
-mod connections;
+pub(crate) mod connections;
 pub(crate) mod files;
+pub(crate) mod load;
 pub(crate) mod schema;
 
 use std::{borrow::Cow, path::Path};
@@ -72,7 +73,7 @@ impl Sqlite<'_> {
         };
         run().map_err(|failure| match failure {
             Failure::Sqlite(error) => self.error(&error),
-            Failure::Row(error) => ViewError::Corrupt { database: place(self.path), reason: error.to_string().into() },
+            Failure::Row(error) => self.unreadable(&error),
         })
     }
 
@@ -96,6 +97,11 @@ impl Sqlite<'_> {
     /// Several statements without values.
     pub(crate) fn batch(&self, sql: &str) -> Result<(), ViewError> {
         self.connection.execute_batch(sql).map_err(|error| self.error(&error))
+    }
+
+    /// What it means that a row is not what it should be.
+    pub(crate) fn unreadable(&self, error: &Unreadable) -> ViewError {
+        ViewError::Corrupt { database: place(self.path), reason: error.to_string().into() }
     }
 
     /// What an error of SQLite means for whoever uses the views.

@@ -159,7 +159,8 @@ impl<T: Column> Column for Option<T> {
 }
 
 impl Row<'_> {
-    fn cell(&self, column: usize) -> Result<Cell<'_>, Unreadable> {
+    /// A column, whatever it holds.
+    pub(crate) fn cell(&self, column: usize) -> Result<Cell<'_>, Unreadable> {
         use rusqlite::types::ValueRef;
         match self {
             Self::Postgres(row) => row.try_get(column).map_err(|error| unreadable(column, error)),

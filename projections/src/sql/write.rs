@@ -27,6 +27,7 @@ pub(crate) fn fold_batch(
         }
     }
     database.transaction(Transaction::Write, || {
+        database.stay()?;
         move_position(database, expected, next)?;
         let mut rows = Gathered::read_ahead(database, events.iter().map(|(_, event)| event))?;
         for (recorded, event) in &events {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::duplicate_mod, reason = "one suite, run on each database")]
 
+mod audit;
 mod expand;
 mod generator;
 mod history;

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use reenact_embedded::Reader;
-use reenact_events::{LogError, Offset, PartitionId, Recorded};
+use reenact_events::{LogError, LogId, Offset, PartitionId, Recorded};
 
 use super::options::{Configured, with_keys};
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     wiring::log,
 };
 
-/// The keys that say where a log is; the rest of the configuration counts as for `serve` and needs no option.
-const WHERE: [&str; 4] = ["data", "log", "topic-prefix", "kafka-properties"];
+/// The keys that say where a log and its rows are; the rest of the configuration counts as for `serve` and needs no option.
+const WHERE: [&str; 6] = ["data", "log", "database", "database-schema", "topic-prefix", "kafka-properties"];
 
 /// Which log: as `serve` is told, by the command line, the environment or the configuration file.
 #[derive(Debug, Default)]
@@ -49,18 +49,14 @@ impl At {
         Ok(self.0.config()?.log)
     }
 
+    /// Whether the command line says where the log or the data is.
+    pub(super) fn is_said(&self) -> bool {
+        !self.0.flags.is_empty()
+    }
+
     /// Opens the log to read it. Blocks, and so does what comes back: both are for a thread of their own.
     pub(super) fn open(&self) -> anyhow::Result<Source> {
-        let Config { data, log, .. } = self.0.config()?;
-        match log {
-            LogPlace::Embedded => {
-                let reader = Reader::open(&log::folder(&data)).with_context(|| {
-                    format!("`{}` cannot be read: say where the data is with `--data`", data.display())
-                })?;
-                Ok(Source::Directory(reader))
-            }
-            LogPlace::Kafka(kafka) => topics(&kafka),
-        }
+        Source::open(&self.0.config()?)
     }
 }
 
@@ -74,6 +70,42 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// The log of this configuration.
+    pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
+        match &config.log {
+            LogPlace::Embedded => {
+                let reader = Reader::open(&log::folder(&config.data)).with_context(|| {
+                    format!("`{}` cannot be read: say where the data is with `--data`", config.data.display())
+                })?;
+                Ok(Self::Directory(reader))
+            }
+            LogPlace::Kafka(kafka) => topics(kafka),
+        }
+    }
+
+    /// Names the log.
+    pub(super) fn log_id(&self) -> LogId {
+        match self {
+            Self::Directory(reader) => reader.log_id(),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.log_id(),
+        }
+    }
+
+    /// The last event of a partition, if there is one.
+    pub(super) fn last(&self, partition: PartitionId) -> Result<Option<Offset>, LogError> {
+        match self {
+            Self::Directory(reader) => reader.last(partition),
+            #[cfg(feature = "kafka")]
+            Self::Topics(topics) => topics.last(partition),
+        }
+    }
+
+    /// The first offset behind it.
+    pub(super) fn end(&self, partition: PartitionId) -> Result<Offset, LogError> {
+        Ok(self.last(partition)?.map_or(Offset(0), Offset::next))
+    }
+
     pub(super) fn partitions(&self) -> u32 {
         match self {
             Self::Directory(reader) => reader.partitions(),
@@ -115,7 +147,7 @@ mod kafka {
     use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
 
     use futures::{StreamExt, stream::BoxStream};
-    use reenact_events::{EventLog, LogError, Offset, PartitionId, Recorded};
+    use reenact_events::{EventLog, LogError, LogId, Offset, PartitionId, Recorded};
     use reenact_kafka::KafkaLog;
     use tokio::runtime::Handle;
 
@@ -150,6 +182,14 @@ mod kafka {
 
         pub(super) fn partitions(&self) -> u32 {
             self.log.partitions()
+        }
+
+        pub(super) fn log_id(&self) -> LogId {
+            self.log.log_id()
+        }
+
+        pub(super) fn last(&self, partition: PartitionId) -> Result<Option<Offset>, LogError> {
+            self.runtime.block_on(self.log.last_event(partition))
         }
 
         pub(super) fn bounds(&self, partition: PartitionId) -> Result<(Offset, Offset), LogError> {

@@ -2,6 +2,7 @@
 //! `doctor` look at a log themselves.
 
 mod approvals;
+mod audit;
 mod client;
 mod completions;
 mod config;
@@ -9,6 +10,7 @@ mod dead_letters;
 mod decide;
 mod doctor;
 mod events;
+mod folding;
 mod fork;
 mod log;
 mod log_source;
@@ -16,6 +18,7 @@ mod metrics;
 mod nodes;
 mod options;
 mod output;
+mod projections;
 mod replay;
 mod run;
 mod runs;
@@ -65,6 +68,12 @@ enum Command {
     Events(events::Events),
     /// Take the decisions of a recorded run once more, and tell where they come out otherwise.
     Replay(replay::Replay),
+    /// List the generations of the views, fold another one beside the live one, swap to it, drop one.
+    #[command(subcommand)]
+    Projections(projections::Projections),
+    /// Prove the rows equal to the log, build them as of a moment, sign and export the log's chain.
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Accept that a log has lost events, so that it is served again.
     #[command(subcommand)]
     Log(log::Log),
@@ -111,6 +120,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Schedules(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
         Command::Replay(command) => command.execute(json).await,
+        Command::Audit(command) => command.execute(json).await,
+        Command::Projections(command) => command.execute(json).await,
         Command::Log(command) => command.execute(json).await,
         Command::DeadLetters(command) => command.execute(json).await,
         Command::Metrics(command) => command.execute(json).await,

@@ -16,6 +16,19 @@ pub enum SnapshotPlace {
     Bucket(String),
 }
 
+impl SnapshotPlace {
+    /// The place that a text names: `file:///FOLDER`, `s3://BUCKET[/PREFIX]` or `gs://BUCKET[/PREFIX]`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bucket = ["s3://", "gs://"].iter().find_map(|scheme| text.strip_prefix(scheme));
+        if bucket.is_some_and(|bucket| !bucket.is_empty() && !bucket.starts_with('/')) {
+            return Some(Self::Bucket(text.trim_end_matches('/').to_owned()));
+        }
+        let folder = text.strip_prefix("file://").filter(|path| path.len() > 1 && path.starts_with('/'));
+        folder.map(|folder| Self::Folder(folder.into()))
+    }
+}
+
 /// Where and when snapshots are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshots {
@@ -36,24 +49,18 @@ pub(super) fn snapshots(layers: &Layers, log: &LogPlace, objects: &Path) -> Resu
 }
 
 fn place(layers: &Layers, log: &LogPlace, objects: &Path) -> Result<Option<SnapshotPlace>, ConfigError> {
-    let text = layers.text("snapshots").trim();
-    let bucket = ["s3://", "gs://"].iter().find_map(|scheme| text.strip_prefix(scheme));
-    match (text, bucket) {
-        ("none", _) => Ok(None),
+    match layers.text("snapshots").trim() {
+        "none" => Ok(None),
         // A log of this machine is folded from its own disk.
-        ("", _) if *log == LogPlace::Embedded => Ok(None),
-        ("", _) => Ok(Some(SnapshotPlace::Folder(objects.join("snapshots")))),
-        (_, Some(bucket)) if !bucket.is_empty() && !bucket.starts_with('/') => {
-            Ok(Some(SnapshotPlace::Bucket(text.trim_end_matches('/').to_owned())))
-        }
-        _ => match text.strip_prefix("file://").filter(|path| path.len() > 1 && path.starts_with('/')) {
-            Some(folder) => Ok(Some(SnapshotPlace::Folder(folder.into()))),
-            None => Err(layers.refuse(
+        "" if *log == LogPlace::Embedded => Ok(None),
+        "" => Ok(Some(SnapshotPlace::Folder(objects.join("snapshots")))),
+        text => SnapshotPlace::parse(text).map(Some).ok_or_else(|| {
+            layers.refuse(
                 "snapshots",
                 "it must be empty, `none`, `file:///FOLDER`, `s3://BUCKET[/PREFIX]` or `gs://BUCKET[/PREFIX]`"
                     .to_owned(),
-            )),
-        },
+            )
+        }),
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     approvals,
     idempotency::KEY_BYTES_MAX,
     paging::{LIMIT_MAX, PAGE_MAX},
+    projections::{GENERATION_MAX, WAIT_S_MAX},
     queue, retention, sessions,
 };
 
@@ -150,6 +151,8 @@ fn restrict(object: &mut Object, name: &str, of: &str) {
             object.max_length = Some(KEY_BYTES_MAX);
         }
         "starting_date" | "ending_date" => object.format = Some(SchemaFormat::KnownFormat(KnownFormat::Date)),
+        "generation" => between(object, 1, GENERATION_MAX.into()),
+        "wait_s" => between(object, 0, WAIT_S_MAX),
         "page" => between(object, 1, PAGE_MAX),
         "limit" => between(object, 1, LIMIT_MAX),
         "older_than_days" => between(object, 0, retention::DAYS_MAX.into()),

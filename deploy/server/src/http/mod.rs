@@ -10,6 +10,7 @@
 pub mod about;
 pub mod agents;
 pub mod approvals;
+pub mod audit;
 pub mod body;
 pub mod cluster;
 pub mod described;
@@ -25,6 +26,7 @@ pub mod json_body;
 pub mod metrics;
 pub mod paging;
 pub mod position;
+pub mod projections;
 pub mod queue;
 pub mod retention;
 pub mod router;

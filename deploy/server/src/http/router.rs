@@ -15,11 +15,11 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    about, agents, approvals, cluster, described, docs,
+    about, agents, approvals, audit, cluster, described, docs,
     error::{ApiError, panicked},
     metrics,
     position::POSITION,
-    queue, retention,
+    projections, queue, retention,
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
     schedules, sessions,
     state::App,
@@ -64,6 +64,11 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(metrics::refresh))
         .routes(routes!(metrics::refresh_status))
         .routes(routes!(metrics::picture))
+        .routes(routes!(audit::heads))
+        .routes(routes!(projections::list))
+        .routes(routes!(projections::rebuild))
+        .routes(routes!(projections::swap))
+        .routes(routes!(projections::remove))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::count))
         .routes(routes!(approvals::one))

@@ -12,7 +12,7 @@ use reenact_actors::api::Accepted;
 use reenact_events::{
     AgentId, Blobs, Clock, Command, EventLog, LogId, Offset, PartitionId, Timestamp, agent::AgentSpec,
 };
-use reenact_projections::{Progress, ViewError, Views, prices::Prices};
+use reenact_projections::{Progress, Rebuilds, ViewError, Views, prices::Prices};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -31,6 +31,8 @@ pub struct Services {
     pub node: Node,
     /// What can be read.
     pub views: Views,
+    /// The generations of it.
+    pub rebuilds: Rebuilds,
     /// Where large texts and files are.
     pub blobs: Arc<dyn Blobs>,
     /// The log that all this stands on.
@@ -54,9 +56,16 @@ pub struct Own {
 impl Services {
     /// Puts the parts together.
     #[must_use]
-    pub fn new(node: Node, views: Views, blobs: Arc<dyn Blobs>, log: Arc<dyn EventLog>, own: Own) -> Self {
+    pub fn new(
+        node: Node,
+        views: Views,
+        rebuilds: Rebuilds,
+        blobs: Arc<dyn Blobs>,
+        log: Arc<dyn EventLog>,
+        own: Own,
+    ) -> Self {
         let log_id = log.log_id();
-        Self { node, views, blobs, log, log_id, own, marks: Marks::default() }
+        Self { node, views, rebuilds, blobs, log, log_id, own, marks: Marks::default() }
     }
 
     /// Asks for something; what it wrote is visible to every later read here.

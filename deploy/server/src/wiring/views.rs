@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use reenact_events::{EventLog, LogError, PartitionId};
-use reenact_projections::{ViewError, Views};
+use reenact_projections::{Files, GenerationError, Generations, Schemas, ViewError, Views};
 use tokio::task::JoinSet;
 
 use super::{beginnings, blocking};
@@ -27,15 +27,25 @@ pub(super) async fn look(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the views where the configuration has them.
-pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<Views> {
+/// Opens the views where the configuration has them, and what other generations of them there are.
+pub(super) async fn open(config: &Config, log: &dyn EventLog) -> anyhow::Result<(Arc<dyn Generations>, Views)> {
     let (log_id, partitions) = (log.log_id(), log.partitions());
     match &config.views {
         ViewsPlace::Sqlite => {
-            let path = config.data.join("views.db");
-            Ok(blocking(move || Views::open(&path, log_id, partitions)).await??)
+            let data = config.data.clone();
+            let opened = blocking(move || {
+                let files = Files::open(&data, log_id, partitions)?;
+                let views = Views::open(&files.file(files.live()?), log_id, partitions)?;
+                Ok::<_, GenerationError>((files, views))
+            });
+            let (files, views) = opened.await??;
+            Ok((Arc::new(files), views))
         }
-        ViewsPlace::Postgres(address) => Views::connect(address, log_id, partitions).await.context(NOT_OPENED),
+        ViewsPlace::Postgres(address) => {
+            let views = Views::connect(address, log_id, partitions).await.context(NOT_OPENED)?;
+            let schemas = Schemas::of(address, log_id, partitions).context(NOT_OPENED)?;
+            Ok((Arc::new(schemas), views))
+        }
     }
 }
 
@@ -59,8 +69,11 @@ async fn for_ever(app: App, views: Views, log: Arc<dyn EventLog>, partition: Par
     loop {
         let began = views.position(partition);
         let error = views.follow(log.clone(), partition, |progress| app.views_are_at(&progress)).await;
-        if matches!(error, ViewError::Closed) {
-            return error;
+        match error {
+            ViewError::Closed => return error,
+            // Another generation took the place of the rows, or they were discarded, which was told.
+            ViewError::Discarded { .. } => continue,
+            _ => {}
         }
         if matches!(error, ViewError::Log(LogError::Damaged { .. } | LogError::OutOfRange { .. })) {
             app.views_are_damaged(partition, &error);

@@ -60,6 +60,16 @@ impl PostgresAddress {
         self.config.get_ssl_mode() == SslMode::Require
     }
 
+    /// The same database with another schema.
+    pub(crate) fn with_schema(&self, schema: &str) -> Self {
+        Self { config: self.config.clone(), schema: schema.to_owned() }
+    }
+
+    /// The schema that holds the views.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// As errors name it.
     pub(super) fn names(&self) -> Names {
         Names { database: self.shown().into(), schema: self.schema.clone() }

@@ -96,7 +96,7 @@ pub(super) fn definition(sql: &str) -> String {
 }
 
 /// A name as it stands in a statement.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

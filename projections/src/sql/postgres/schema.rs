@@ -115,6 +115,7 @@ fn adopt(postgres: &Postgres, log_id: LogId, partitions: u32) -> Result<(), View
 pub(super) fn empty(postgres: &Postgres, expected: Option<Position>) -> Result<bool, ViewError> {
     let database = Database::Postgres(postgres);
     database.transaction(Transaction::Write, || {
+        database.stay()?;
         let lock = "SELECT partition FROM projection_position WHERE projection = ?1 ORDER BY partition FOR UPDATE";
         let partitions: Vec<u32> = database.query(lock, &values![write::PROJECTION], |row| row.get(0))?;
         if let Some(expected) = expected

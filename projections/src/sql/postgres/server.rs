@@ -43,13 +43,30 @@ impl Server {
         log_id: LogId,
         partitions: u32,
     ) -> Result<(Self, Vec<Offset>), ViewError> {
+        let server = Self::look(address)?;
+        let nexts = server.on(&server.writers, move |postgres| schema::prepare(postgres, log_id, partitions)).await?;
+        Ok((server, nexts))
+    }
+
+    /// The server as it is: nothing is made or brought up to date.
+    pub(crate) fn look(address: &PostgresAddress) -> Result<Self, ViewError> {
         let names = address::shared(address);
         let pool = |connections| pool(address, &names, connections);
         let (readers, writers, turns) = (pool(READERS)?, pool(WRITERS)?, pool(1)?);
         let turns = Arc::new(Turns::new(turns, names.clone()));
-        let server = Self { names, readers, writers, turns };
-        let nexts = server.on(&server.writers, move |postgres| schema::prepare(postgres, log_id, partitions)).await?;
-        Ok((server, nexts))
+        Ok(Self { names, readers, writers, turns })
+    }
+
+    /// The advisory lock of one thing of this schema.
+    pub(crate) fn lock(&self, what: &str) -> i64 {
+        self.names.lock(what)
+    }
+
+    /// A connection for one long piece of work, on the blocking thread that calls this. It ends, with all that it
+    /// has locked, when this server and the connection are dropped.
+    pub(crate) fn connection(&self, runtime: &Handle) -> Result<Postgres, ViewError> {
+        let client = runtime.block_on(take(&self.writers, &self.names))?;
+        Ok(Postgres::new(client, runtime.clone(), self.names.clone()))
     }
 
     /// Does `work` with a connection of the pool, and once more when its statements turned out to be of tables that

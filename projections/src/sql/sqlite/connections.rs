@@ -3,7 +3,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rusqlite::Connection;
@@ -12,18 +12,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{Sqlite, schema};
 use crate::{ViewError, sql::database::Database};
 
-/// A set of connections to one file.
+/// A set of connections to one file at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
-    path: Arc<Path>,
     count: u32,
     permits: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+/// The connections that nobody uses, and the file that they are to.
+#[derive(Debug)]
+struct Idle {
+    path: Arc<Path>,
+    connections: Vec<Connection>,
 }
 
 /// A connection that goes back where it came from, also when the work panics.
 struct Loan {
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Idle>>,
     connection: Option<Connection>,
     _permit: OwnedSemaphorePermit,
 }
@@ -31,9 +37,13 @@ struct Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            locked(&self.idle).connections.push(connection);
         }
     }
+}
+
+fn locked(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connections {
@@ -41,7 +51,12 @@ impl Connections {
     pub(crate) fn new(path: Arc<Path>, connections: Vec<Connection>) -> Self {
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
         let permits = Arc::new(Semaphore::new(connections.len()));
-        Self { path, count, permits, idle: Arc::new(Mutex::new(connections)) }
+        Self { count, permits, idle: Arc::new(Mutex::new(Idle { path, connections })) }
+    }
+
+    /// The file that they are to.
+    pub(crate) fn path(&self) -> Arc<Path> {
+        locked(&self.idle).path.clone()
     }
 
     /// Does `work` with a connection, waiting for one to be free.
@@ -50,8 +65,10 @@ impl Connections {
         work: impl FnOnce(Database<'_>) -> Result<T, ViewError> + Send + 'static,
     ) -> Result<T, ViewError> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| ViewError::Closed)?;
-        let path = self.path.clone();
-        let connection = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let (path, connection) = {
+            let mut idle = locked(&self.idle);
+            (idle.path.clone(), idle.connections.pop())
+        };
         let mut loan = Loan { idle: self.idle.clone(), connection, _permit: permit };
         let done = tokio::task::spawn_blocking(move || {
             let connection = match loan.connection.take() {
@@ -68,13 +85,13 @@ impl Connections {
     /// answer is given back to [`Connections::put`] or dropped.
     pub(crate) async fn close(&self) -> Result<Closed, ViewError> {
         let permit = self.permits.clone().acquire_many_owned(self.count).await.map_err(|_| ViewError::Closed)?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        locked(&self.idle).connections.clear();
         Ok(Closed { _permits: permit })
     }
 
-    /// Puts new connections in the place of those that were closed.
-    pub(crate) fn put(&self, _closed: Closed, connections: Vec<Connection>) {
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = connections;
+    /// Puts new connections to a file in the place of those that were closed.
+    pub(crate) fn put(&self, _closed: Closed, path: Arc<Path>, connections: Vec<Connection>) {
+        *locked(&self.idle) = Idle { path, connections };
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::{
     Sqlite,
-    connections::Connections,
+    connections::{Closed, Connections},
     place,
     schema::{self, Content},
 };
@@ -19,10 +19,9 @@ use crate::{
 /// Connections that read side by side.
 const READERS: usize = 4;
 
-/// A file with its connections. Clones share them.
+/// A file with its connections; another may take its place. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    path: Arc<Path>,
     log_id: LogId,
     partitions: u32,
     writer: Connections,
@@ -41,8 +40,8 @@ impl Files {
         let opened = open_or_begin_anew(path, log_id, partitions)?;
         let path: Arc<Path> = path.into();
         let (writer, readers) = (vec![opened.writer], opened.readers);
-        let (writer, readers) = (Connections::new(path.clone(), writer), Connections::new(path.clone(), readers));
-        Ok((Self { path, log_id, partitions, writer, readers }, opened.nexts))
+        let (writer, readers) = (Connections::new(path.clone(), writer), Connections::new(path, readers));
+        Ok((Self { log_id, partitions, writer, readers }, opened.nexts))
     }
 
     /// Does `work` with a connection that reads.
@@ -73,15 +72,48 @@ impl Files {
         if !is_wanted() {
             return Ok(());
         }
-        let (path, log_id, partitions) = (self.path.clone(), self.log_id, self.partitions);
+        let (path, log_id, partitions) = (self.writer.path(), self.log_id, self.partitions);
+        let file = path.clone();
         let opened = tokio::task::spawn_blocking(move || {
-            schema::discard(&path)?;
-            open_or_begin_anew(&path, log_id, partitions)
+            schema::discard(&file)?;
+            open_or_begin_anew(&file, log_id, partitions)
         });
         let opened = opened.await.map_err(|_| ViewError::Closed)??;
         tell(&opened.nexts);
-        self.writer.put(writer, vec![opened.writer]);
-        self.readers.put(readers, opened.readers);
+        self.put((writer, readers), path, opened);
+        Ok(())
+    }
+
+    fn put(&self, (writer, readers): (Closed, Closed), path: Arc<Path>, opened: Opened) {
+        self.writer.put(writer, path.clone(), vec![opened.writer]);
+        self.readers.put(readers, path, opened.readers);
+    }
+
+    /// Nothing is written as long as the answer lives.
+    pub(crate) async fn stop_writing(&self) -> Result<Closed, ViewError> {
+        self.writer.close().await
+    }
+
+    /// Reads and writes another file from now on. `switch` is called when it is open and nobody reads the one before
+    /// any more; when it fails, everything stays as it was.
+    pub(crate) async fn move_to<E: From<ViewError>>(
+        &self,
+        writer: Closed,
+        path: &Path,
+        switch: impl FnOnce() -> Result<(), E>,
+        tell: impl FnOnce(&[Offset]),
+    ) -> Result<(), E> {
+        let (path, log_id, partitions): (Arc<Path>, _, _) = (path.into(), self.log_id, self.partitions);
+        let file = path.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let other = || ViewError::Unusable { database: place(&file), reason: "it is of another log".into() };
+            open(&file, log_id, partitions)?.ok_or_else(other)
+        });
+        let opened = opened.await.map_err(|_| ViewError::Closed)??;
+        let readers = self.readers.close().await?;
+        switch()?;
+        tell(&opened.nexts);
+        self.put((writer, readers), path, opened);
         Ok(())
     }
 }

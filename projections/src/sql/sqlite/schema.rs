@@ -54,12 +54,7 @@ pub(crate) fn prepare(sqlite: Sqlite<'_>, log_id: LogId, partitions: u32) -> Res
         return Err(ViewError::OldSqlite { found: rusqlite::version() });
     }
     let database = Database::Sqlite(sqlite);
-    let found = version(database, sqlite.path)?;
-    let known = integer_of(MIGRATIONS.len());
-    if found > known {
-        let remedy = "delete the file and its `-wal` and `-shm`";
-        return Err(ViewError::NewerSchema { database: place(sqlite.path), found, known, remedy });
-    }
+    let found = known_version(sqlite)?;
     database.batch("PRAGMA journal_mode = WAL;")?;
     migrate(database, found)?;
     adopt(database, log_id, partitions)
@@ -79,6 +74,17 @@ fn version(database: Database<'_>, path: &Path) -> Result<i64, ViewError> {
         return Err(ViewError::Foreign { database: place(path) });
     }
     number("PRAGMA user_version")
+}
+
+/// The schema of the file, if this program knows it.
+pub(crate) fn known_version(sqlite: Sqlite<'_>) -> Result<i64, ViewError> {
+    let found = version(Database::Sqlite(sqlite), sqlite.path)?;
+    let known = integer_of(MIGRATIONS.len());
+    if found > known {
+        let remedy = "delete the file and its `-wal` and `-shm`";
+        return Err(ViewError::NewerSchema { database: place(sqlite.path), found, known, remedy });
+    }
+    Ok(found)
 }
 
 fn migrate(database: Database<'_>, found: i64) -> Result<(), ViewError> {
@@ -117,7 +123,7 @@ fn adopt(database: Database<'_>, log_id: LogId, partitions: u32) -> Result<Conte
 }
 
 /// The file and what SQLite keeps beside it.
-fn files(path: &Path) -> [PathBuf; 3] {
+pub(crate) fn files(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

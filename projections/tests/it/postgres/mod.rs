@@ -9,6 +9,8 @@ mod metrics;
 mod opening;
 #[path = "../both/pages.rs"]
 mod pages;
+#[path = "../both/rebuild.rs"]
+mod rebuild;
 #[path = "../both/refold.rs"]
 mod refold;
 #[path = "../both/retention.rs"]
@@ -20,13 +22,13 @@ mod sharing;
 mod steps;
 
 use std::sync::{
-    OnceLock,
+    Arc, OnceLock,
     atomic::{AtomicU32, Ordering},
 };
 
 use reenact_events::LogId;
 use reenact_postgres_rig::Server;
-use reenact_projections::{PostgresAddress, Views};
+use reenact_projections::{Generations, PostgresAddress, Schemas, Views};
 
 use crate::history::LOG;
 
@@ -62,6 +64,12 @@ impl Ground {
     /// The views in it, opened once more each time.
     pub(crate) async fn views(&self, partitions: u32) -> Views {
         self.views_of(LOG, partitions).await
+    }
+
+    /// The live views, and where others are.
+    pub(crate) async fn generations(&self) -> (Arc<dyn Generations>, Views) {
+        let views = self.views(1).await;
+        (Arc::new(Schemas::of(&self.address(), LOG, 1).expect("connects")), views)
     }
 
     pub(crate) async fn views_of(&self, log: LogId, partitions: u32) -> Views {

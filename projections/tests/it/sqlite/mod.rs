@@ -11,6 +11,8 @@ mod metrics;
 mod opening;
 #[path = "../both/pages.rs"]
 mod pages;
+#[path = "../both/rebuild.rs"]
+mod rebuild;
 #[path = "../both/refold.rs"]
 mod refold;
 #[path = "../both/retention.rs"]
@@ -20,8 +22,10 @@ mod scope;
 #[path = "../both/steps.rs"]
 mod steps;
 
+use std::sync::Arc;
+
 use reenact_events::LogId;
-use reenact_projections::Views;
+use reenact_projections::{Files, Generations, Views};
 use tempfile::TempDir;
 
 use crate::history::LOG;
@@ -37,6 +41,13 @@ impl Ground {
     /// The views in it, opened once more each time.
     pub(crate) async fn views(&self, partitions: u32) -> Views {
         self.views_of(LOG, partitions).await
+    }
+
+    /// The live views, and where others are.
+    pub(crate) async fn generations(&self) -> (Arc<dyn Generations>, Views) {
+        let files = Files::open(self.0.path(), LOG, 1).expect("opens");
+        let views = Views::open(&files.file(files.live().expect("live")), LOG, 1).expect("opens");
+        (Arc::new(files), views)
     }
 
     /// What the database says to somebody who is no program of ours: a line for each row, columns between bars.
