@@ -1,8 +1,8 @@
 //! AgentOS's API as Agno's own Python client uses it: `client.py` speaks to `reenact serve` and checks what
 //! the client makes of the answers. What it checks, and what fails, is shown by the script itself.
 
-mod calendar;
 mod described;
+mod due_times;
 mod server;
 
 use std::{path::Path, process::Command, time::Duration};

@@ -4,13 +4,14 @@
 use axum::{
     Json,
     extract::State,
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    error::ApiError,
+    error::{ApiError, ErrorBody},
     fields::Query,
     scope::caller,
     state::{App, Ready},
@@ -44,7 +45,10 @@ pub struct RetentionResponse {
         ("keep_newest" = Option<u64>, Query, description = "Those beyond so many of their owner's that were used last"),
         ("dry_run" = Option<bool>, Query, description = "Only say which"),
     ),
-    responses((status = 200, description = "What was deleted", body = RetentionResponse))
+    responses(
+        (status = 200, description = "What was deleted", body = RetentionResponse),
+        (status = 400, description = "Nothing says which sessions", body = ErrorBody),
+    )
 )]
 pub async fn apply(State(app): State<App>, Ready(services): Ready, Query(query): Query) -> Result<Response, ApiError> {
     let policy = Policy {
@@ -55,7 +59,7 @@ pub async fn apply(State(app): State<App>, Ready(services): Ready, Query(query):
     let dry_run = query.truth("dry_run", false)?;
     if policy.is_empty() {
         let text = "Say which sessions: `older_than_days`, `keep_newest` or `user_id`";
-        return Err(query.fault("older_than_days", "missing", text));
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, text));
     }
     // What was answered before is taken into account.
     let seen = services.caught_up(None).await?;

@@ -69,7 +69,7 @@ fn dues(name: &str, fields: &str, first: i64, last: i64) -> Vec<i64> {
 
 fn python_says(question: &str) -> Vec<Vec<i64>> {
     let mut child = Command::new(python())
-        .args(["-c", include_str!("calendar.py")])
+        .args(["-c", include_str!("due_times.py")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
