@@ -159,6 +159,11 @@ impl Rebuilds {
             let filling = filling.map(|work| work.shared.told.borrow().clone());
             standings.push(Standing { filling, ..Standing::of(number, is_live, &positions, &ends) });
         }
+        // Its place is made after it has begun, and may never be.
+        if let Some(work) = work.as_ref().filter(|work| standings.iter().all(|known| known.number != work.number)) {
+            let filling = Some(work.shared.told.borrow().clone());
+            standings.push(Standing { filling, ..Standing::of(work.number, false, &[], &ends) });
+        }
         Ok(standings)
     }
 

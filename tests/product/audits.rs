@@ -236,6 +236,13 @@ async fn rows_of_a_newer_program_are_refused_and_stay_as_they_are() {
     assert_eq!(fs::read(&views).expect("reads"), before);
 }
 
+#[tokio::test]
+async fn rows_of_which_nothing_says_that_they_are_read_are_not_passed_over() {
+    let product = stopped().await;
+    fs::remove_file(product.data().join("views.db")).expect("there is a link");
+    assert!(is_in(&findings(&product, &[]), "views"));
+}
+
 /// The Python that set-up makes, unless the environment names another.
 fn python(script: &str) -> Command {
     let test = std::env::current_exe().expect("a test knows where it is");

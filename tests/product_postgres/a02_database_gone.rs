@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reenact_postgres_rig::Server;
 use reenact_tests::stub::{ModelStub, Reply};
-use serde_json::Value;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, POLL, Product, agent_with_model};
 
@@ -63,6 +64,37 @@ async fn a02_while_the_database_is_away_reads_say_so_and_runs_go_on() {
     tokio::time::timeout(PATIENCE, completed).await.expect("is seen");
     assert_eq!(product.get("/sessions/s/runs").await.expect(200).json().as_array().map(Vec::len), Some(2));
     assert_eq!(model.requests().len(), 2, "nothing was asked twice");
+}
+
+#[tokio::test]
+async fn a02_what_was_taken_and_cannot_be_shown_is_not_to_be_sent_again() {
+    let mut server = Server::start().expect("a server");
+    let model = ModelStub::start().await;
+    model.otherwise(Reply::text("done"));
+    let product = Product::new()
+        .agent("a", &agent_with_model(&model.base_url()))
+        .set("REENACT_DATABASE", server.url("postgres"))
+        .started()
+        .await;
+    product.turn("a", "before", "hello").await;
+    server.kill().expect("is killed");
+    until(&product, "does not answer").await;
+    let form = [("message", "meanwhile"), ("session_id", "s"), ("stream", "false")];
+    let run = product.post("/agents/a/runs", &form).await;
+    let schedule = json!({"name": "nightly", "cron_expr": "0 3 * * *", "endpoint": "/agents/a/runs",
+                          "payload": {"message": "go"}});
+    let schedule = Product::ask(product.request(Method::POST, "/schedules").json(&schedule)).await;
+    for answer in [&run, &schedule] {
+        assert_eq!((answer.status, &answer.json()["error_id"]), (503, &json!("taken_not_shown")), "{}", answer.text());
+        assert_eq!(answer.headers.get("retry-after"), None);
+    }
+    assert!(run.text().contains("session `s`"), "{}", run.text());
+    server.begin().expect("comes back");
+    until(&product, "[]").await;
+    let runs = product.get("/sessions/s/runs").await.expect(200).json();
+    let told = runs[0]["run_id"].as_str().expect("an id").to_owned();
+    assert!(run.text().contains(&told), "{}", run.text());
+    assert_eq!(product.get("/schedules").await.expect(200).json()["meta"]["total_count"], 1);
 }
 
 #[tokio::test]

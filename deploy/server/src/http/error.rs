@@ -116,6 +116,20 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).named("unavailable").retry_after(retry_after_s)
     }
 
+    /// The error of whoever wants to show what was taken a moment ago. When it cannot be read now, to send the request
+    /// once more would do it twice, so that is not the advice.
+    #[must_use]
+    pub fn once_taken(self, what: &impl std::fmt::Display) -> Self {
+        match (self.status, &self.body.detail) {
+            (StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_EARLY, Detail::Text(why)) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("{what} is in the log and goes on; it cannot be shown now, ask for it later and do not send it again ({why})"),
+            )
+            .named("taken_not_shown"),
+            _ => self,
+        }
+    }
+
     /// 500: our fault. The cause is logged here and not told to the client.
     #[must_use]
     pub fn internal(what: &str, cause: &dyn std::fmt::Display) -> Self {

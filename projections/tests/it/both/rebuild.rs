@@ -143,6 +143,11 @@ async fn there_is_one_rebuild_at_a_time_and_the_live_generation_is_none_to_work_
     let world = world().await;
     write(&world, &events(1, 40)).await;
     let number = world.rebuilds.begin(None).await.expect("begins");
+    let listed = world.rebuilds.list().await.expect("lists");
+    assert!(
+        listed.iter().any(|one| one.number == number && one.filling.is_some()),
+        "from the first moment: {listed:?}"
+    );
     assert!(matches!(world.rebuilds.begin(None).await, Err(GenerationError::Busy { number: busy }) if busy == number));
     following(&world, number).await;
     assert!(matches!(world.rebuilds.begin(None).await, Err(GenerationError::Busy { .. })), "it is still at work");

@@ -222,8 +222,11 @@ pub(super) async fn begin(
     if wish.stream {
         return Ok((token, stream::respond(app, services, caller.scope, feed, guard, Vec::new())).into_response());
     }
-    read::settled(&app, &services, &caller.scope, &mut feed).await?;
-    read::ended(&services, &caller.scope, &feed, token).await
+    let shown = async {
+        read::settled(&app, &services, &caller.scope, &mut feed).await?;
+        read::ended(&services, &caller.scope, &feed, token).await
+    };
+    shown.await.map_err(|error| error.once_taken(&format_args!("run `{run_id}` of session `{session_id}`")))
 }
 
 /// Shows the run that the idempotency key stands for already.

@@ -16,7 +16,7 @@ use reenact_projections::schedules::{ScheduleRow, ScheduleRunRow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{find, runs::ScheduleRunResponse};
+use super::{find, runs::ScheduleRunResponse, taken};
 use crate::http::{
     error::{ApiError, ErrorBody},
     fields::{Fields, PathIds, Query},
@@ -96,8 +96,7 @@ async fn state(
     let owner = find(services, &caller.scope, &id).await?.user_id;
     let command = Command::new(ids::command(), owner, CommandBody::Schedule(what(id.clone())));
     let (_, token) = services.submit(command).await?;
-    services.caught_up(None).await?;
-    let row = find(services, &caller.scope, &id).await?;
+    let row = taken(services, &caller.scope, &id).await?;
     Ok((token, Json(ScheduleStateResponse::from(row))).into_response())
 }
 
@@ -133,7 +132,8 @@ pub async fn trigger(
     let attempt = attempt_id(fire_by(&id, &command_id), 1);
     let command = CommandBody::Schedule(ScheduleCommand::Trigger(id.clone()));
     let (accepted, token) = services.submit(Command::new(command_id, owner, command)).await?;
-    services.caught_up(None).await?;
+    let shown = services.caught_up(None).await;
+    shown.map_err(|error| error.once_taken(&format_args!("the trigger of schedule `{id}`")))?;
     let fired = Fired { app, services, caller, id, attempt, partition: accepted.partition };
     let row = fired.settled(waits).await?;
     Ok((token, Json(ScheduleRunResponse::from(row))).into_response())

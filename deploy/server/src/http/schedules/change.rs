@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ScheduleResponse, find};
+use super::{ScheduleResponse, find, taken};
 use crate::http::{
     error::{ApiError, ErrorBody},
     fields::{PathIds, Query},
@@ -152,8 +152,7 @@ pub async fn create(Ready(services): Ready, Query(query): Query, body: JsonBody)
     let schedule = ScheduleId::of_command(&id, caller.user_id.as_ref());
     let body = CommandBody::Schedule(ScheduleCommand::Create(Box::new(spec)));
     let (_, token) = services.submit(Command::new(id, caller.user_id, body)).await?;
-    services.caught_up(None).await?;
-    let row = find(&services, &caller.scope, &schedule).await?;
+    let row = taken(&services, &caller.scope, &schedule).await?;
     Ok((StatusCode::CREATED, token, Json(ScheduleResponse::from(row))).into_response())
 }
 
@@ -189,8 +188,7 @@ pub async fn update(
     let owner = find(&services, &caller.scope, &id).await?.user_id;
     let body = CommandBody::Schedule(ScheduleCommand::Update(id.clone(), Box::new(change)));
     let (_, token) = services.submit(Command::new(ids::command(), owner, body)).await?;
-    services.caught_up(None).await?;
-    let row = find(&services, &caller.scope, &id).await?;
+    let row = taken(&services, &caller.scope, &id).await?;
     Ok((token, Json(ScheduleResponse::from(row))).into_response())
 }
 

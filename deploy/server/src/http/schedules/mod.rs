@@ -114,6 +114,15 @@ async fn find(services: &Services, scope: &Scope, id: &ScheduleId) -> Result<Sch
     row.ok_or_else(|| ApiError::not_found("Schedule not found").named("schedule_not_found"))
 }
 
+/// A schedule after a change that was taken.
+async fn taken(services: &Services, scope: &Scope, id: &ScheduleId) -> Result<ScheduleRow, ApiError> {
+    let shown = async {
+        services.caught_up(None).await?;
+        find(services, scope, id).await
+    };
+    shown.await.map_err(|error| error.once_taken(&format_args!("what was asked of schedule `{id}`")))
+}
+
 /// The fault of a field of the body.
 fn unfit(unfit: &Unfit) -> ApiError {
     ApiError::malformed(Fault::new("body", &unfit.field, "value_error", unfit.to_string()))

@@ -66,6 +66,9 @@ pub async fn create(Ready(services): Ready, Query(query): Query, body: JsonBody)
         metadata: body.object("metadata")?,
     };
     let (_, token) = services.submit(Command::new(ids::command(), caller.user_id, body)).await?;
-    services.caught_up(None).await?;
-    detail(&services, &caller.scope, &session_id, None, StatusCode::CREATED, token).await
+    let shown = async {
+        services.caught_up(None).await?;
+        detail(&services, &caller.scope, &session_id, None, StatusCode::CREATED, token).await
+    };
+    shown.await.map_err(|error| error.once_taken(&format_args!("session `{session_id}`")))
 }
