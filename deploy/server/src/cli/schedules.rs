@@ -9,6 +9,7 @@ use super::{
     options::Server,
     output::{self, short, table, text},
 };
+use crate::http::shapes::iso_seconds;
 
 /// List, show, make and change schedules, fire one, and see what became of its due times.
 #[derive(Debug, Subcommand)]
@@ -192,10 +193,17 @@ fn write(value: &Value, json: bool) -> anyhow::Result<()> {
         return output::json(value);
     }
     let fields = value.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    output::lines(fields.map(|(name, value)| {
-        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!("{name:<20} {shown}")
-    }))
+    output::lines(fields.map(|(name, value)| format!("{name:<20} {}", shown(name, value))))
+}
+
+/// A field as people read it: what ends in `_at` is a moment.
+fn shown(field: &str, value: &Value) -> String {
+    match (value, value.as_i64()) {
+        (Value::Null, _) => String::new(),
+        (Value::String(text), _) => text.clone(),
+        (_, Some(seconds)) if field.ends_with("_at") => iso_seconds(seconds),
+        (other, _) => other.to_string(),
+    }
 }
 
 /// Writes a page of a list with these columns.
@@ -204,11 +212,7 @@ fn write_page(page: &Value, heads: &[&str], fields: &[&str], json: bool) -> anyh
         return output::json(&page["data"]);
     }
     let items = page["data"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let cell = |item: &Value, field: &str| match &item[field] {
-        Value::Null => String::new(),
-        Value::String(text) => short(text, 60),
-        other => other.to_string(),
-    };
+    let cell = |item: &Value, field: &str| short(&shown(field, &item[field]), 60);
     let rows: Vec<Vec<_>> = items.iter().map(|item| fields.iter().map(|field| cell(item, field)).collect()).collect();
     output::lines(table(heads, &rows))?;
     output::lines([format!("{} of {}", rows.len(), page["meta"]["total_count"])])
