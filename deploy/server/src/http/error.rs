@@ -120,8 +120,8 @@ impl ApiError {
     /// once more would do it twice, so that is not the advice.
     #[must_use]
     pub fn once_taken(self, what: &impl std::fmt::Display) -> Self {
-        match (self.status, &self.body.detail) {
-            (StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_EARLY, Detail::Text(why)) => Self::new(
+        match (self.body.error_id, &self.body.detail) {
+            (Some("views_lag" | "unavailable"), Detail::Text(why)) => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("{what} is in the log and goes on; it cannot be shown now, ask for it later and do not send it again ({why})"),
             )
