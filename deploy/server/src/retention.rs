@@ -4,7 +4,7 @@
 //! The views say which; whoever used one since keeps it, since the command says how many runs were seen. Several
 //! nodes may do it at once: the second finds nothing.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
 use reenact_events::{Command, CommandBody, CommandId, SessionId, Timestamp, UserId, ids::derived};
@@ -37,7 +37,7 @@ pub struct Policy {
 #[derive(Debug, Default)]
 pub struct Pass {
     /// What was deleted, or would be.
-    pub session_ids: Vec<SessionId>,
+    pub session_ids: BTreeSet<SessionId>,
     /// How many were left because they were used meanwhile.
     pub used: usize,
     /// Whether there is more to delete.
@@ -93,7 +93,7 @@ pub async fn apply(services: &Services, policy: &Policy, now: Timestamp, is_dry:
                     return Ok(Pass { more: true, ..pass });
                 }
                 if is_dry {
-                    pass.session_ids.push(resting.session_id);
+                    pass.session_ids.insert(resting.session_id);
                 } else {
                     delete(services, resting, reason.clone(), &mut pass).await?;
                 }
@@ -111,7 +111,7 @@ async fn delete(services: &Services, resting: Resting, reason: Arc<str>, pass: &
     match services.submit(Command::new(id, None, body)).await {
         Ok((_, token)) => {
             pass.token = Some(token);
-            pass.session_ids.push(session_id);
+            pass.session_ids.insert(session_id);
         }
         Err(error) if error.status == StatusCode::NOT_FOUND => {}
         Err(error) if error.status == StatusCode::CONFLICT => pass.used += 1,
