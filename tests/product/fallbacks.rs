@@ -5,7 +5,7 @@ use std::time::Duration;
 use reenact_tests::stub::{ModelStub, Reply, anthropic, gemini};
 use serde_json::{Value, json};
 
-use crate::support::Product;
+use crate::{ground, support::Product};
 
 /// An agent whose own model is asked twice, and whose second one once.
 struct Two {
@@ -86,10 +86,7 @@ async fn what_each_model_was_asked_is_in_events_and_metrics_and_survives_a_rebui
     assert_eq!(asked, [model(0, "one"), model(0, "one"), model(1, "two")]);
     two.product.kill_hard();
     std::fs::remove_dir_all(two.product.data().join("state")).expect("there is a state store");
-    for file in ["views.db", "views.db-wal", "views.db-shm"] {
-        // Which of them exist is SQLite's business.
-        std::fs::remove_file(two.product.data().join(file)).ok();
-    }
+    ground::forget_views(&two.product);
     two.product.start().await;
     let id = run["run_id"].as_str().expect("an id");
     let again = two.product.get(&format!("/runs/{id}")).await.expect(200).json();

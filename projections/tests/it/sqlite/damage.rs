@@ -21,7 +21,10 @@ async fn deleting_the_file_at_any_point_between_runs_changes_no_row() {
         // What SQLite keeps beside the file may stay behind, or be the only thing that is lost.
         let lost: &[&str] = if seed % 2 == 0 { &["views.db"] } else { &["views.db", "views.db-wal", "views.db-shm"] };
         for name in lost {
-            std::fs::remove_file(folder.path().join(name)).ok();
+            match std::fs::remove_file(folder.path().join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("`{name}`: {error}"),
+                _ => {}
+            }
         }
         let views = Views::open(&path, LOG, 1).expect("opens");
         history.fold_into(&views).await;
@@ -39,7 +42,7 @@ async fn deleting_the_file_under_a_running_process_changes_no_row() {
     let views = Views::open(&path, LOG, 1).expect("opens");
     views.apply(start, history.partition(0)[..half].to_vec()).await.expect("folds");
     for name in ["views.db", "views.db-wal", "views.db-shm"] {
-        std::fs::remove_file(folder.path().join(name)).ok();
+        std::fs::remove_file(folder.path().join(name)).expect("it is in use");
     }
     history.fold_into(&views).await;
     assert_eq!(views.dump().await.expect("dumps"), history.memory().dump());
