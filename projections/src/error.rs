@@ -64,8 +64,10 @@ pub enum ViewError {
         /// What the system said.
         reason: Arc<str>,
     },
-    /// The database server does not answer, or not now. Nothing is lost: the views go on when it does.
-    #[error("the database `{database}` does not answer ({reason}): nothing is lost, the views go on when it does")]
+    /// The database server does not answer, or not now. Nothing is lost: whoever follows asks again.
+    #[error(
+        "the database `{database}` does not answer ({reason}): nothing is lost; see that it runs and takes connections like this one"
+    )]
     Unavailable {
         /// The database.
         database: Arc<str>,
