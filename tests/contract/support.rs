@@ -96,9 +96,13 @@ pub(crate) async fn claim(log: &dyn EventLog, partition: PartitionId) -> Lease {
 }
 
 pub(crate) async fn commit(log: &dyn EventLog, lease: &Lease, batch: &Batch) -> Committed {
-    match log.commit(lease, batch).await {
-        CommitOutcome::Committed(committed) => committed,
-        other => panic!("not committed but {other:?}"),
+    loop {
+        match log.commit(lease, batch).await {
+            CommitOutcome::Committed(committed) => return committed,
+            // A broker's group may be busy with another member: nothing was written, the contract says to send it again.
+            CommitOutcome::Resend { .. } => {}
+            other => panic!("not committed but {other:?}"),
+        }
     }
 }
 

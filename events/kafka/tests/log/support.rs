@@ -164,10 +164,7 @@ impl Member {
     }
 
     pub(crate) async fn committed(&self, lease: &Lease, batch: &Batch) -> Committed {
-        match self.commit(lease, batch).await {
-            CommitOutcome::Committed(committed) => committed,
-            other => panic!("not committed: {other:?}"),
-        }
+        self.persist(lease, batch).await.unwrap_or_else(|other| panic!("not committed: {other:?}"))
     }
 
     /// Commits as the partition's actor does: whatever is told, until the outcome is known.
