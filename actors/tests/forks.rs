@@ -10,7 +10,7 @@ use reenact_actors::{
         fork::{Cut, cut},
         history,
     },
-    session::{NewFork, SessionState, fork_run},
+    session::{Fields, NewCopy, NewFork, SessionState, copy, fork_run},
     step::ChatMessage,
 };
 use reenact_events::{
@@ -58,6 +58,18 @@ fn agent() -> AgentSpec {
         add_session_state_to_context: false,
         guardrails: Vec::new(),
     }
+}
+
+fn guarded(on: Guarded) -> AgentSpec {
+    let guardrail = GuardrailSpec {
+        name: "words".to_owned(),
+        on,
+        url: "http://g".to_owned(),
+        headers: Vec::new(),
+        timeout_s: 5,
+        retries: 0,
+    };
+    AgentSpec { guardrails: vec![guardrail], ..agent() }
 }
 
 struct Scene {
@@ -257,15 +269,7 @@ fn an_open_call_and_one_in_doubt_are_not_taken_over() {
 
 #[test]
 fn what_is_said_then_goes_past_the_guardrails_and_what_was_said_before_does_not_again() {
-    let guardrail = GuardrailSpec {
-        name: "words".to_owned(),
-        on: Guarded::Input,
-        url: "http://g".to_owned(),
-        headers: Vec::new(),
-        timeout_s: 5,
-        retries: 0,
-    };
-    let mut scene = Scene::of(AgentSpec { guardrails: vec![guardrail], ..agent() });
+    let mut scene = Scene::of(guarded(Guarded::Input));
     scene.must(RunCommand::Guarded { step: 0, attempt: 1, outcome: Ok(None), duration_ms: 1 });
     scene.model(1);
     scene.tool(2);
@@ -277,4 +281,26 @@ fn what_is_said_then_goes_past_the_guardrails_and_what_was_said_before_does_not_
     assert!(matches!(asks(&asked)[..], [StepCall::Model { .. }]), "{asked:?}");
     let (_, events) = scene.forked(ForkFrom::Message(4), None);
     assert!(matches!(asks(&events)[..], [StepCall::Model { .. }]), "nothing new was said: {events:?}");
+}
+
+#[test]
+fn a_session_is_copied_with_all_its_runs_or_not_at_all() {
+    let scene = Scene::answered();
+    let (source, agent) = (SessionId::trusted("s"), scene.context.agent.clone());
+    let copied = |agent: AgentSpec| {
+        let new = NewCopy {
+            session_id: SessionId::trusted("other"),
+            user_id: None,
+            source: &source,
+            runs: &[(scene.run.clone(), Arc::new(agent))],
+            values: SessionValues::new(),
+            fields: Fields::default(),
+        };
+        copy(new, scene.context.now)
+    };
+    let whole = copied((*agent).clone()).expect("can be copied");
+    assert!(matches!(whole.last(), Some(Event::Run(RunEvent::Completed(_)))), "{whole:?}");
+    // An agent that would ask something before it is done.
+    let refused = copied(guarded(Guarded::Output)).expect_err("would not complete");
+    assert!(refused.to_string().contains("run `r`"), "{refused}");
 }

@@ -210,6 +210,7 @@ async fn rows_as_of_a_moment_are_those_of_then_and_moments_that_never_were_are_r
         ("0=none", "new.db", "before the first event"),
         ("1=3", "new.db", "there is no partition 1"),
         (&time, "then.db", "is there already"),
+        (&time, "nowhere/then.db", "there is no folder"),
     ] {
         let refused = product.run(&["audit", "as-of", moment, "--to", &path(to)]);
         assert_eq!(refused.status.code(), Some(1), "{moment}");

@@ -15,9 +15,12 @@ use reenact_events::{
 };
 
 use super::Fields;
-use crate::run::{
-    self, Context, RunCommand, RunState,
-    fork::{self, Cut},
+use crate::{
+    api::Refusal,
+    run::{
+        self, Context, RunCommand, RunState,
+        fork::{self, Cut},
+    },
 };
 
 /// A session that is made as a copy of another one.
@@ -46,8 +49,11 @@ impl NewCopy<'_> {
 }
 
 /// The copy from its first event on.
-#[must_use]
-pub fn copy(new: NewCopy<'_>, now: Timestamp) -> Vec<Event> {
+///
+/// # Errors
+/// When one of the runs would not complete from what its steps brought: then it cannot be copied, and a session
+/// without it would be another one.
+pub fn copy(new: NewCopy<'_>, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     let NewCopy { session_id, user_id, source, runs, values, fields } = new;
     let Fields { name, metadata, summary, .. } = fields;
     let agent_id = runs.first().map(|(run, _)| run.origin.agent_id.clone());
@@ -69,9 +75,9 @@ pub fn copy(new: NewCopy<'_>, now: Timestamp) -> Vec<Event> {
         let before = runs.iter().filter(|(other, _)| other.origin.run_index < run.origin.history_before).count();
         let place = Place { session: &session_id, user: user_id.as_ref(), source, index, before: before as u64 };
         let context = Context { now, agent: agent.clone() };
-        events.extend(copied(run, &place, &context).into_iter().map(Event::from));
+        events.extend(copied(run, &place, &context)?.into_iter().map(Event::from));
     }
-    events
+    Ok(events)
 }
 
 struct Place<'a> {
@@ -82,7 +88,7 @@ struct Place<'a> {
     before: u64,
 }
 
-fn copied(run: &RunState, place: &Place<'_>, context: &Context) -> Vec<RunEvent> {
+fn copied(run: &RunState, place: &Place<'_>, context: &Context) -> Result<Vec<RunEvent>, Refusal> {
     let Cut { message_index, steps, said } = fork::all(run);
     let origin = &run.origin;
     let run_id = NewCopy::run_id(place.session, &origin.run_id);
@@ -122,7 +128,10 @@ fn copied(run: &RunState, place: &Place<'_>, context: &Context) -> Vec<RunEvent>
     // All that it asks for is there, so it ends as it did.
     match run::decide(&state, RunCommand::Begin, context) {
         Ok(decided) if matches!(decided.last(), Some(RunEvent::Completed(_))) => events.extend(decided),
-        _ => events.clear(),
+        _ => {
+            let reason = format!("run `{}` does not complete from what its steps brought", origin.run_id);
+            return Err(Refusal::NotCopied(reason.into()));
+        }
     }
-    events
+    Ok(events)
 }

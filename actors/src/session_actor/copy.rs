@@ -51,8 +51,10 @@ impl SessionWork {
                 let user_id = user.clone().or(states.session(self.id())?.user_id.clone());
                 let (source, values) = (self.id(), states.session_values(self.id())?);
                 let new = NewCopy { session_id: session_id.clone(), user_id, source, runs: &runs, values, fields };
-                let events = session::copy(new, now);
-                return self.put(cause, user, session_id, events, consumed).await;
+                match session::copy(new, now) {
+                    Ok(events) => return self.put(cause, user, session_id, events, consumed).await,
+                    Err(refusal) => refusal,
+                }
             }
         };
         Ok(Err(refusal.into()))

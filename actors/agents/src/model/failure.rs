@@ -1,6 +1,6 @@
 //! What went wrong with a model call, and whether asking again can help.
 
-use reenact_actors::step::StepError;
+use reenact_actors::{run::decide::RETRY_AFTER_MS_MAX, step::StepError};
 use reenact_events::{Timestamp, agent::ModelSpec};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -92,17 +92,14 @@ impl Asked<'_> {
         let words = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
         let error_text = error.to_string();
         let told = self.of_status(status_of(error), &error_text, &words);
-        let retry_after_ms = retry_after::in_body(error).filter(|_| told.retryable);
-        StepError { retry_after_ms, ..told }
+        to_wait(told, retry_after::in_body(error))
     }
 
     /// A status that is no success.
     pub(super) fn refused(&self, status: u16, headers: &HeaderMap, body: &str) -> StepError {
         let error = self.of_status(status, body, &message_in(body));
         let said = || retry_after::in_body(&serde_json::from_str(body).unwrap_or_default());
-        let retry_after_ms =
-            retry_after::in_headers(status, headers, self.now).or_else(said).filter(|_| error.retryable);
-        StepError { retry_after_ms, ..error }
+        to_wait(error, retry_after::in_headers(status, headers, self.now).or_else(said))
     }
 
     fn of_status(&self, status: u16, body: &str, words: &str) -> StepError {
@@ -165,6 +162,16 @@ impl Asked<'_> {
         let message = format!("{place} cannot be sent as a key: it holds characters that no HTTP header may hold");
         failed("model_auth", message, false)
     }
+}
+
+/// The error of a server that asks to wait so long. Longer than a run waits is told, since it is why nothing is tried again.
+fn to_wait(mut error: StepError, retry_after_ms: Option<u64>) -> StepError {
+    error.retry_after_ms = retry_after_ms.filter(|_| error.retryable);
+    if let Some(asked) = error.retry_after_ms.filter(|asked| *asked > RETRY_AFTER_MS_MAX) {
+        let (message, asked, most) = (&error.failure.message, asked / 1_000, RETRY_AFTER_MS_MAX / 1_000);
+        error.failure.message = format!("{message} (it asks to wait {asked} s, a run waits {most} s at most)").into();
+    }
+    error
 }
 
 /// Gemini answers a bad key with 400.

@@ -42,6 +42,8 @@ async fn a26_a_rate_limit_says_how_long_to_wait_if_it_does() {
         let error = failing(reply).await;
         assert_eq!(of(&error), ("rate_limited", true));
         assert_eq!((error.retry_after_ms, error.failure.status), (wait, Some(429)), "{value:?}");
+        let is_told = error.failure.message.contains("asks to wait 86400 s, a run waits 600 s at most");
+        assert_eq!(is_told, value == Some("86400"), "{}", error.failure.message);
     }
 }
 

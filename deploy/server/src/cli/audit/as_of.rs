@@ -50,7 +50,7 @@ enum Format {
 
 impl AsOf {
     pub(super) fn execute(self, json: bool) -> anyhow::Result<()> {
-        refuse_existing(&self.to)?;
+        refuse_target(&self.to)?;
         let mut source = self.at.open()?;
         let cut = self.moment.cut(&source)?;
         let draft = draft(&self.to)?;
@@ -88,15 +88,18 @@ pub(super) fn draft(target: &Path) -> anyhow::Result<PathBuf> {
 /// Gives what is whole its name.
 pub(super) fn keep(draft: &Path, target: &Path) -> anyhow::Result<()> {
     // Somebody may have made it meanwhile.
-    refuse_existing(target)?;
+    refuse_target(target)?;
     fs::rename(draft, target).with_context(|| unwritable(target))
 }
 
-pub(super) fn refuse_existing(target: &Path) -> anyhow::Result<()> {
+pub(super) fn refuse_target(target: &Path) -> anyhow::Result<()> {
     if fs::symlink_metadata(target).is_ok() {
         bail!("`{}` is there already, and nothing is written over: name another path", target.display());
     }
-    Ok(())
+    match target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        Some(folder) => bail!("there is no folder `{}` to write to: make it first", folder.display()),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn unwritable(path: &Path) -> String {

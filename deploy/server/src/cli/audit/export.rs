@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    as_of::{draft, keep, refuse_existing, unwritable},
+    as_of::{draft, keep, refuse_target, unwritable},
     cut::rfc3339,
 };
 use crate::{
@@ -54,7 +54,7 @@ struct Part {
 
 impl Export {
     pub(super) fn execute(self, json: bool) -> anyhow::Result<()> {
-        refuse_existing(&self.to)?;
+        refuse_target(&self.to)?;
         let mut source = self.at.open()?;
         let draft = draft(&self.to)?;
         fs::create_dir(&draft).with_context(|| unwritable(&draft))?;
