@@ -251,7 +251,7 @@ impl Walk {
             let chain = self.log.last().map_or_else(ChainHash::default, |last| last.chain).link(&new, Term(0));
             let batch = BatchId(uuid::Uuid::nil());
             let (partition, offset, term) = (PartitionId(0), Offset(seq), Term(0));
-            let recorded = Recorded { partition, offset, term, batch, chain, event: new };
+            let recorded = Recorded { partition, offset, term, batch, chain, event: new, stored: None };
             self.watch.see(&recorded).map_err(|broken| broken.to_string())?;
             fold(&self.states, &recorded)?;
             self.view(event);
