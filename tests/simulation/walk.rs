@@ -153,6 +153,7 @@ impl Walk {
         let Ok(cut) = cut(&source, &agent, from, input.is_some()) else { return Ok(()) };
         let session = self.states.session(&self.session).expect("memory does not fail");
         let new = NewFork {
+            own: false,
             run_id: run_id(self.runs),
             user_id: None,
             source: &source,
