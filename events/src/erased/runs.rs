@@ -110,7 +110,7 @@ impl Erase for StepRequested {
             run_id: run_id.clone(),
             step: *step,
             attempt: *attempt,
-            token: token.clone(),
+            token: *token,
             not_after: *not_after,
             call: call.erased(),
             model: model.clone(),
@@ -223,7 +223,7 @@ impl Erase for StepHeld {
         Self {
             run_id: run_id.clone(),
             step: *step,
-            token: token.clone(),
+            token: *token,
             call: call.erased(),
             needs: needs.clone(),
             expires_at: *expires_at,

@@ -67,7 +67,7 @@ impl At {
 /// A log that is read.
 pub(super) enum Source {
     /// In a directory, with the keys of its users' content if it is sealed.
-    Directory(Reader, Option<KeyRing>),
+    Directory(Reader, Option<(KeyRing, Handle)>),
     /// On Kafka.
     #[cfg(feature = "kafka")]
     Topics(kafka::Topics),
@@ -81,7 +81,7 @@ impl Source {
                 let reader = Reader::open(&log::folder(&config.data)).with_context(|| {
                     format!("`{}` cannot be read: say where the data is with `--data`", config.data.display())
                 })?;
-                Ok(Self::Directory(reader, keys::look(config)?))
+                Ok(Self::Directory(reader, keys::look(config)?.map(|ring| (ring, Handle::current()))))
             }
             LogPlace::Kafka(kafka) => topics(kafka),
         }
@@ -130,9 +130,9 @@ impl Source {
     pub(super) fn read(&self, partition: PartitionId, from: Offset) -> Result<Vec<Recorded>, LogError> {
         match self {
             Self::Directory(reader, None) => reader.read(partition, from),
-            Self::Directory(reader, Some(ring)) => {
+            Self::Directory(reader, Some((ring, runtime))) => {
                 let opened = reader.read(partition, from)?.into_iter().map(|recorded| ring.open(recorded));
-                Handle::current().block_on(try_join_all(opened))
+                runtime.block_on(try_join_all(opened))
             }
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.read(partition, from),
