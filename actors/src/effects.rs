@@ -10,7 +10,7 @@ use std::{
 
 use futures::FutureExt;
 use reenact_events::{
-    BlobError, Blobs, RunId, Text,
+    BlobError, Blobs, RunId, Text, UserId,
     agent::AgentSpec,
     content::INLINE_BYTES_MAX,
     event::{Failure, StepCall, StepResult, ToolCallRequest},
@@ -192,7 +192,7 @@ async fn showing<T>(asked: impl Future<Output = T>, words: &Words) -> T {
 
 /// The reply as it is journaled: large texts stored, calls checked against their tools.
 async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
-    let tools = &job.partition.shared.tools;
+    let (tools, owner) = (&job.partition.shared.tools, job.run.origin.user_id.as_ref());
     let mut tool_calls = Vec::with_capacity(reply.tool_calls.len());
     let mut room = ARGUMENTS_INLINE_BYTES_MAX;
     for call in &reply.tool_calls {
@@ -202,16 +202,16 @@ async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
         tool_calls.push(ToolCallRequest {
             id: call.id.as_str().into(),
             name: call.name.as_str().into(),
-            arguments: arguments(&call.arguments, &mut room, &*tools.blobs).await?,
+            arguments: arguments(&call.arguments, &mut room, owner, &*tools.blobs).await?,
             refusal,
         });
     }
     let reasoning = match &reply.reasoning {
-        Some(reasoning) => Some(Text::keep(reasoning, &*tools.blobs).await?),
+        Some(reasoning) => Some(Text::keep(reasoning, owner, &*tools.blobs).await?),
         None => None,
     };
     Ok(StepResult::Model {
-        text: Text::keep(&reply.text, &*tools.blobs).await?,
+        text: Text::keep(&reply.text, owner, &*tools.blobs).await?,
         reasoning,
         tool_calls,
         usage: reply.usage,
@@ -221,13 +221,13 @@ async fn turn(job: &Job, reply: ModelReply) -> Result<StepResult, BlobError> {
 }
 
 /// Arguments inline while there is room for them in their turn's event, else stored apart.
-async fn arguments(text: &str, room: &mut usize, blobs: &dyn Blobs) -> Result<Text, BlobError> {
+async fn arguments(text: &str, room: &mut usize, owner: Option<&UserId>, blobs: &dyn Blobs) -> Result<Text, BlobError> {
     match room.checked_sub(text.len()) {
         Some(left) if text.len() <= INLINE_BYTES_MAX => {
             *room = left;
             Ok(Text::inline(text))
         }
-        _ => blobs.put(text.as_bytes().to_vec().into()).await.map(Text::Blob),
+        _ => blobs.put(text.as_bytes().to_vec().into(), owner).await.map(Text::Blob),
     }
 }
 
@@ -255,7 +255,8 @@ async fn reconcile(job: &Job, call: ToolCall) -> ReconcileAnswer {
 /// The reply as it is journaled. What it changes in the session's state counts also where the rest could not be kept.
 async fn kept(job: &Job, reply: ToolReply) -> (StepResult, Option<Box<StateChanges>>) {
     let ToolReply { text, error, media, session_state } = reply;
-    let result = match Text::keep(&text, &*job.partition.shared.tools.blobs).await {
+    let owner = job.run.origin.user_id.as_ref();
+    let result = match Text::keep(&text, owner, &*job.partition.shared.tools.blobs).await {
         Ok(content) => StepResult::Tool { content, error, media },
         Err(error) => tool_error(&format!("the call was made, but its result could not be stored: {error}")),
     };

@@ -113,6 +113,12 @@ pub fn schedule_name(stream: &StreamKey, name: &str) -> Vec<u8> {
     key(b'y', &[stream.as_str(), name])
 }
 
+/// All entries of [`schedule_name`] in one stream.
+#[must_use]
+pub fn schedule_names(stream: &StreamKey) -> Vec<u8> {
+    key(b'y', &[stream.as_str()])
+}
+
 /// Every schedule for which something is to be done, by when.
 pub const WAKES: &[u8] = b"w";
 
@@ -140,6 +146,14 @@ pub const LOSSES: &[u8] = b"x";
 #[must_use]
 pub fn agent(version: &str) -> Vec<u8> {
     key(b'a', &[version])
+}
+
+/// All versions that begin so, which are as long as all versions of users' own agents.
+#[must_use]
+pub fn own_agents(beginning: &str) -> Vec<u8> {
+    let mut key = key(b'a', &[&format!("{beginning}{}", Uuid::nil())]);
+    key.truncate(key.len() - Uuid::nil().to_string().len());
+    key
 }
 
 /// All runs of a session: each is in one of these three.

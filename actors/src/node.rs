@@ -160,6 +160,22 @@ impl NodeHandle {
         family::kill(self.actor.get_cell());
     }
 
+    /// Leaves nothing of what was removed from the states of the partitions that are served here, neither in their
+    /// stores nor in snapshots.
+    ///
+    /// # Errors
+    /// With what is wrong, when a partition is not served or its store or snapshots cannot be written.
+    pub async fn scrub(&self) -> Result<(), String> {
+        for number in (0..self.shared.tools.log.partitions()).map(PartitionId) {
+            let gone = || format!("partition {number} is not served now");
+            let actor = self.shared.partition(number).ok_or_else(gone)?;
+            let (reply, scrubbed) = oneshot::channel();
+            actor.cast(PartitionMessage::Scrub(reply)).map_err(|_| gone())?;
+            scrubbed.await.map_err(|_| gone())?.map_err(|error| format!("partition {number}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// Waits for what is being committed.
     async fn settle(&self, partition: PartitionId) {
         let Some(actor) = self.shared.partition(partition) else { return };

@@ -323,8 +323,9 @@ impl RunWork {
         let RunCommand::Cancel { reason, partial: None } = command else { return command };
         let words = self.effects.values().find_map(|running| running.words.as_ref());
         let said = words.map(|words| words.so_far()).filter(|said| !said.is_empty());
+        let owner = self.run.origin.user_id.as_ref();
         let partial = match said {
-            Some(said) => match Text::keep(&said, &*self.partition.shared.tools.blobs).await {
+            Some(said) => match Text::keep(&said, owner, &*self.partition.shared.tools.blobs).await {
                 Ok(text) => Some(text),
                 Err(error) => {
                     tracing::warn!(run = %self.run.id(), %error, "the unfinished answer of a cancelled run is not kept");

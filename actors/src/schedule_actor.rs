@@ -18,7 +18,7 @@ use crate::{
     answers::{Consumed, Told},
     api::{Accepted, Refusal, SubmitError},
     partition::{Partition, Proposal, ProposeError, Receipt, Settles, Submission},
-    schedule::{Context, Decided, change, create, wake},
+    schedule::{Context, Decided, change, create, erase, wake},
 };
 
 /// Schedules that are seen to at once.
@@ -154,7 +154,8 @@ impl Schedules {
         let partition = self.partition.clone();
         let partitions = partition.shared.tools.log.partitions();
         let key = StreamKey::schedules(owner.as_ref());
-        let events: Vec<Event> = decided.events.into_iter().map(Event::from).collect();
+        let events: Vec<Event> =
+            decided.events.into_iter().map(Event::from).chain(decided.erased.map(Event::from)).collect();
         let sends = decided
             .sends
             .into_iter()
@@ -194,6 +195,11 @@ impl Schedules {
                 let id = schedule.clone();
                 self.decide(owner, now, |context| create(id, owner.cloned(), *spec, context))?
             }
+            // Nobody's content is sealed.
+            (_, ScheduleCommand::EraseOwner(keys)) => match owner {
+                Some(owner) => Ok(erase(owner.clone(), self.partition.states.schedules_of(owner)?, keys)),
+                None => Ok(Decided::default()),
+            },
             (Some(state), asked) => self.decide(owner, now, |context| change(&state, id, asked, context))?,
             // A schedule that is gone wants to know nothing.
             (None, ScheduleCommand::Report(_)) => Ok(Decided::default()),

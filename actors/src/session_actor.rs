@@ -186,7 +186,7 @@ impl SessionWork {
             return Ok(());
         }
         let Submission { command, consumed, reply } = submission;
-        let Command { id, user_id, body, reply_to, key: _ } = command;
+        let Command { id, user_id, body, reply_to, key: _, sealed: _ } = command;
         if !matches!(body, CommandBody::StartRun(_)) && self.partition().states.was_taken(&id)? {
             let run = self.run_of(&body, user_id.as_ref())?;
             let answer = self.repeat(run, true, consumed.as_ref()).await?;

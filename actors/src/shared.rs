@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Snapshots that are made at once.
-const EXPORTS_MAX: usize = 4;
+pub(crate) const EXPORTS_MAX: u32 = 4;
 
 /// Opens the state store of a partition. As long as a store is open it is the same exportable one that is given out:
 /// changes that passed by an export would be missed by it.
@@ -141,7 +141,7 @@ impl Shared {
             incarnation,
             live,
             deleted: tokio::sync::Notify::new(),
-            exports: tokio::sync::Semaphore::new(EXPORTS_MAX),
+            exports: tokio::sync::Semaphore::new(EXPORTS_MAX as usize),
             admission,
             places: Mutex::new(places),
             closing: AtomicBool::new(false),

@@ -152,6 +152,7 @@ impl Scene {
     /// The run that goes on from there, begun, with the events that accept it.
     fn forked(&self, from: ForkFrom, input: Option<&str>) -> (Self, Vec<RunEvent>) {
         let new = NewFork {
+            own: false,
             run_id: RunId::trusted("other"),
             user_id: None,
             source: &self.run,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentId, RawJson,
+    AgentId, RawJson, UserId,
     hold::{HoldSpec, Needs},
     ids,
 };
@@ -62,6 +62,12 @@ impl AgentSpec {
         ids::derived("agent", &[&json]).to_string().into()
     }
 
+    /// The same of one that a user has changed: no other user's run depends on what was registered for this one.
+    #[must_use]
+    pub fn version_of(&self, user: Option<&UserId>) -> Arc<str> {
+        format!("{}{}", own_versions(user), self.version()).into()
+    }
+
     /// All its models, in the order in which they are asked.
     pub fn models(&self) -> impl Iterator<Item = &ModelSpec> {
         std::iter::once(&self.model).chain(&self.fallbacks)
@@ -95,6 +101,13 @@ impl AgentSpec {
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
     }
+}
+
+/// What the versions of a user's own agents begin with. Users are not named in it.
+#[must_use]
+pub fn own_versions(user: Option<&UserId>) -> String {
+    let parts: Vec<&str> = user.iter().map(|user| user.as_str()).collect();
+    format!("{}:", ids::derived("own agents", &parts))
 }
 
 /// Which model, where, and how to ask it.

@@ -26,6 +26,9 @@ pub struct Command {
     pub key: Option<Box<KeyUse>>,
     /// What is asked.
     pub body: CommandBody,
+    /// The whole of it, sealed with the key of whoever asks, on its way through the log: then the rest of it is only
+    /// what may be read there.
+    pub sealed: Option<Arc<str>>,
 }
 
 /// One request under an idempotency key: whoever is first under the key has it.
@@ -41,7 +44,7 @@ impl Command {
     /// A command that nobody far away waits for.
     #[must_use]
     pub fn new(id: CommandId, user_id: Option<UserId>, body: CommandBody) -> Self {
-        Self { id, user_id, reply_to: None, key: None, body }
+        Self { id, user_id, reply_to: None, key: None, body, sealed: None }
     }
 
     /// The stream that decides this command next; `None` when only the run is named.

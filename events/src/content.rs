@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use crate::UserId;
+
 /// Texts longer than this many bytes are stored as blobs.
 pub const INLINE_BYTES_MAX: usize = 32 * 1024;
 
@@ -75,11 +77,11 @@ impl Text {
     ///
     /// # Errors
     /// When the blob cannot be stored; nothing refers to it then.
-    pub async fn keep(text: &str, blobs: &dyn Blobs) -> Result<Self, BlobError> {
+    pub async fn keep(text: &str, owner: Option<&UserId>, blobs: &dyn Blobs) -> Result<Self, BlobError> {
         if text.len() <= INLINE_BYTES_MAX {
             return Ok(Self::inline(text));
         }
-        blobs.put(text.as_bytes().to_vec().into()).await.map(Self::Blob)
+        blobs.put(text.as_bytes().to_vec().into(), owner).await.map(Self::Blob)
     }
 
     /// The whole text, read from the blob store if need be.
@@ -272,8 +274,8 @@ pub type IsReferenced = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 ///
 /// When `put` returns, the bytes survive a crash of the process and of the machine.
 pub trait Blobs: Send + Sync {
-    /// Stores the bytes under their SHA-256.
-    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'_, Result<BlobRef, BlobError>>;
+    /// Stores the bytes of a user, or of nobody, under the SHA-256 of what is stored.
+    fn put<'a>(&'a self, bytes: Arc<[u8]>, owner: Option<&'a UserId>) -> BoxFuture<'a, Result<BlobRef, BlobError>>;
     /// Reads the bytes and checks them against their name.
     fn get<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<Arc<[u8]>, BlobError>>;
     /// Removes every blob that was last put before `older_than` ago and that nobody refers to, and says how

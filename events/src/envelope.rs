@@ -13,6 +13,9 @@ use crate::{
     event::DecodeError, ids, upcast,
 };
 
+/// How a payload begins that has its owner's content sealed in it: everything else in it may stay readable.
+pub const SEALED: &str = "{\"sealed\":\"";
+
 /// An event to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent {
@@ -65,6 +68,13 @@ impl NewEvent {
             data: event.encode()?.into(),
         })
     }
+
+    /// What the payload begins with when its owner's content is sealed in it, and what of it is left to whoever has no
+    /// key: the rest of a JSON object.
+    #[must_use]
+    pub fn sealed(&self) -> Option<(&str, &str)> {
+        self.data.strip_prefix(SEALED)?.split_once("\",")
+    }
 }
 
 /// A committed event.
@@ -82,14 +92,34 @@ pub struct Recorded {
     pub chain: ChainHash,
     /// What was written.
     pub event: NewEvent,
+    /// The payload as it is stored, where that is not what `event` has: it was sealed, and the chain is over it.
+    pub stored: Option<Arc<str>>,
 }
 
 impl Recorded {
+    /// Whether it follows on what had this chain.
+    #[must_use]
+    pub fn follows(&self, before: ChainHash) -> bool {
+        self.chain == self.link(before)
+    }
+
+    /// The chain that it has if it follows on what had this one.
+    #[must_use]
+    pub fn link(&self, before: ChainHash) -> ChainHash {
+        match &self.stored {
+            None => before.link(&self.event, self.term),
+            Some(stored) => before.link(&NewEvent { data: stored.clone(), ..self.event.clone() }, self.term),
+        }
+    }
+
     /// The fact, in its current shape.
     ///
     /// # Errors
-    /// When the type is unknown or the payload cannot be read.
+    /// When the type is unknown, or the payload is sealed or cannot be read.
     pub fn decode(&self) -> Result<Event, DecodeError> {
+        if self.event.sealed().is_some() {
+            return Err(DecodeError::Sealed);
+        }
         upcast::decode(&self.event.kind, &self.event.data)
     }
 }

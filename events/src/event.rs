@@ -29,6 +29,9 @@ pub enum DecodeError {
         /// The stored type.
         name: String,
     },
+    /// Its owner's content is sealed, and whoever reads it has no keys.
+    #[error("its content is sealed: say `--content per_user_key`, and where the keys are")]
+    Sealed,
     /// The payload is not what its type promises.
     #[error("event of type `{name}` has a payload that cannot be read")]
     Payload {
@@ -141,6 +144,11 @@ catalog! {
     Key as KeyEvent {
         /// A request is the first under this key: its run is the one that the key stands for.
         Used(KeyUsed) = "dev.reenact.key.used.v1",
+    }
+    /// About a user, in the stream of their schedules.
+    Subject as SubjectEvent {
+        /// The keys of the user's content are destroyed.
+        Erased(SubjectErased) = "dev.reenact.subject.erased.v1",
     }
     /// About a schedule, in the stream of its owner's schedules.
     Schedule as ScheduleEvent {
@@ -290,6 +298,18 @@ pub struct KeyUsed {
     pub session_id: SessionId,
 }
 
+/// The type of [`SubjectErased`].
+pub const SUBJECT_ERASED: &str = "dev.reenact.subject.erased.v1";
+
+/// See [`SubjectEvent::Erased`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectErased {
+    /// Whose.
+    pub user_id: UserId,
+    /// The names of all keys that the user's content was ever sealed with.
+    pub keys: Vec<uuid::Uuid>,
+}
+
 /// See [`ComponentEvent::Registered`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentRegistered {
@@ -297,6 +317,9 @@ pub struct ComponentRegistered {
     pub version: Arc<str>,
     /// The agent as it stood.
     pub spec: AgentSpec,
+    /// A person gave it other instructions: it is no agent of the deployment's, and no other user's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 /// See [`SessionEvent::Created`].

@@ -89,7 +89,7 @@ impl Watch {
         if recorded.term < self.term {
             return broken("E3", format!("term {} after {}", recorded.term, self.term));
         }
-        if recorded.chain != self.chain.link(event, recorded.term) {
+        if !recorded.follows(self.chain) {
             return broken("E4", "the link does not follow from the one before".to_owned());
         }
         if !self.ids.insert(event.id) {

@@ -273,6 +273,8 @@ pub enum ScheduleCommand {
     Trigger(ScheduleId),
     /// Remove it.
     Delete(ScheduleId),
+    /// Remove all of them: the owner is erased, and these were the keys of their content. The runtime says this itself.
+    EraseOwner(Vec<Uuid>),
     /// One of its runs has something to tell. The runtime says this itself.
     Report(Box<Report>),
 }
@@ -355,7 +357,7 @@ impl ScheduleCommand {
     #[must_use]
     pub fn schedule_id(&self) -> Option<&ScheduleId> {
         match self {
-            Self::Create(_) => None,
+            Self::Create(_) | Self::EraseOwner(_) => None,
             Self::Update(id, _) | Self::Enable(id) | Self::Disable(id) | Self::Trigger(id) | Self::Delete(id) => {
                 Some(id)
             }

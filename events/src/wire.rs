@@ -48,6 +48,9 @@ pub const KINDS: [&str; 15] = [
 /// their key.
 const KEY: &str = "key";
 
+/// The whole command, sealed. Publishers know no such field either.
+const SEALED: &str = "sealed";
+
 /// `ce_type` is the kind's word between these.
 const CE_PREFIX: &str = "dev.reenact.command.";
 const CE_SUFFIX: &str = ".v1";
@@ -107,8 +110,9 @@ pub fn decode(value: &[u8], attributes: Attributes<'_>) -> Result<Command, Unrea
         )));
     }
     let key = if attributes.is_handed_round { take::<Box<KeyUse>>(&mut fields, KEY)? } else { None };
+    let sealed = if attributes.is_handed_round { take::<String>(&mut fields, SEALED)? } else { None };
     let body = convert::body(&kind, fields, attributes.is_handed_round)?;
-    Ok(Command { id, user_id, reply_to, key, body })
+    Ok(Command { id, user_id, reply_to, key, body, sealed: sealed.map(Into::into) })
 }
 
 /// The command as JSON; [`decode`] reads it back as one that is handed round. An agent is written by its name only.
@@ -126,6 +130,9 @@ pub fn encode(command: &Command) -> String {
     }
     if let Some(key) = &command.key {
         object.insert(KEY.to_owned(), object_of(&**key).into());
+    }
+    if let Some(sealed) = &command.sealed {
+        object.insert(SEALED.to_owned(), (**sealed).into());
     }
     object.extend(fields);
     Value::Object(object).to_string()
@@ -188,7 +195,7 @@ fn kind(attributes: Attributes<'_>, fields: &mut Map<String, Value>) -> Result<S
         None => take::<String>(fields, "type")?.ok_or_else(|| invalid("the field `type` is missing"))?,
     };
     let inner = word.strip_prefix(CE_PREFIX).and_then(|rest| rest.strip_suffix(CE_SUFFIX)).unwrap_or(&word);
-    if KINDS.contains(&inner) || (attributes.is_handed_round && inner == schedule::REPORT) {
+    if KINDS.contains(&inner) || (attributes.is_handed_round && [schedule::REPORT, schedule::ERASE].contains(&inner)) {
         return Ok(inner.to_owned());
     }
     let reason = format!("there is no command `{word}`; there are {}", KINDS.join(", "));

@@ -146,4 +146,10 @@ pub trait Rows {
     /// # Errors
     /// When the place cannot be written.
     fn put_component(&mut self, version: &str, spec: &AgentSpec) -> Result<(), ViewError>;
+
+    /// Removes the versions that begin so.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn forget_components(&mut self, beginning: &str) -> Result<(), ViewError>;
 }

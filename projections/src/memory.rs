@@ -226,4 +226,9 @@ impl Rows for Tables {
         self.components.insert((spec.id.clone(), version.to_owned()), json);
         Ok(())
     }
+
+    fn forget_components(&mut self, beginning: &str) -> Result<(), ViewError> {
+        self.components.retain(|(_, version), _| !version.starts_with(beginning));
+        Ok(())
+    }
 }

@@ -41,8 +41,7 @@ impl Position {
             if recorded.offset < position.next_offset {
                 return Err(ViewError::Overtaken { partition, expected: position.next_offset });
             }
-            let link = position.chain.link(&recorded.event, recorded.term);
-            if recorded.partition != partition || recorded.chain != link {
+            if recorded.partition != partition || !recorded.follows(position.chain) {
                 return Err(ViewError::Diverged { partition, offset: recorded.offset });
             }
             Ok(Self { partition, next_offset: recorded.offset.next(), term: recorded.term, chain: recorded.chain })
@@ -81,7 +80,15 @@ mod tests {
             let event = NewEvent::new(key.clone(), seq, Timestamp(0), None, None, &event).expect("encodes");
             chain = chain.link(&event, Term(1));
             let offset = Offset(2 + 2 * seq);
-            Recorded { partition: PartitionId(0), offset, term: Term(1), batch: BatchId::default(), chain, event }
+            Recorded {
+                partition: PartitionId(0),
+                offset,
+                term: Term(1),
+                batch: BatchId::default(),
+                chain,
+                event,
+                stored: None,
+            }
         };
         (0..3).map(&mut record).collect()
     }

@@ -140,6 +140,12 @@ impl StateStore for ExportableStore {
         reading.overlay = None;
         self.inner.clear()
     }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        // What is read of it meanwhile stays the same.
+        let _reading = self.reading();
+        self.inner.rewrite()
+    }
 }
 
 /// A reading of a store as it stood when this was made.

@@ -85,6 +85,10 @@ impl StateStore for MemoryStore {
         *self.content() = Content::default();
         Ok(())
     }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// The first key that is after every key with this prefix; `None` when there is no such key.

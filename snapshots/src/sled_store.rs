@@ -161,7 +161,28 @@ impl StateStore for SledStore {
         std::mem::replace(&mut *live, Live::new(fresh)).retire();
         Ok(())
     }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        let mut live = self.write();
+        let mut fresh = Live::new(open_fresh(&self.home, live.opened.summary.identity)?);
+        let mut from = Vec::new();
+        loop {
+            let chunk = live.attempt(|db| entries(db.range(inner_key(&from)..), b"", REWRITTEN_AT_ONCE))?;
+            let Some((last, _)) = chunk.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            fresh.change(chunk.into_iter().map(|(key, value)| Change::Put(key, value)).collect(), None)?;
+        }
+        if let Some(position) = live.opened.summary.position {
+            fresh.change(Vec::new(), Some(position))?;
+        }
+        std::mem::replace(&mut *live, fresh).retire();
+        Ok(())
+    }
 }
+
+/// Entries that are copied together.
+const REWRITTEN_AT_ONCE: usize = 1_000;
 
 /// Entries from `found` while they have the prefix, checked.
 fn entries(
@@ -230,5 +251,37 @@ mod tests {
         assert_eq!(store.position().expect("empty"), None);
         store.apply(Vec::new(), at).expect("applies");
         assert_eq!(store.position().expect("moved"), Some(at));
+    }
+
+    fn holds(folder: &Path, text: &[u8]) -> bool {
+        std::fs::read_dir(folder).expect("lists").any(|entry| {
+            let path = entry.expect("lists").path();
+            match path.is_dir() {
+                true => holds(&path, text),
+                false => std::fs::read(path).expect("reads").windows(text.len()).any(|bytes| bytes == text),
+            }
+        })
+    }
+
+    #[test]
+    fn what_was_removed_is_in_no_file_of_a_store_that_was_rewritten() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let (log_id, partition) = (LogId(uuid::Uuid::from_u128(1)), PartitionId(0));
+        let (store, _) = SledStore::open(dir.path(), log_id, partition, 0).expect("opens");
+        let at = Position { log_id, partition, next_offset: Offset(1), term: Term(0), chain: ChainHash::default() };
+        let kept = (0..2_500_u32).map(|number| Change::Put(number.to_be_bytes().to_vec(), b"kept".to_vec()));
+        let secret = Change::Put(b"secret".to_vec(), b"a text that is removed".to_vec());
+        store.apply(kept.chain([secret]).collect(), at).expect("applies");
+        store.read().opened.db.flush().expect("flushes");
+        let at = Position { next_offset: Offset(2), ..at };
+        store.apply(vec![Change::Delete(b"secret".to_vec())], at).expect("applies");
+        assert!(holds(dir.path(), b"a text that is removed"), "sled keeps what it removes");
+
+        store.rewrite().expect("rewrites");
+        assert!(!holds(dir.path(), b"a text that is removed"));
+        assert_eq!(store.scan(b"", b"", 10_000).expect("scans").len(), 2_500);
+        drop(store);
+        let (store, discarded) = SledStore::open(dir.path(), log_id, partition, 0).expect("opens");
+        assert_eq!((store.position().expect("has one"), discarded), (Some(at), None));
     }
 }

@@ -92,6 +92,13 @@ pub trait StateStore: Send + Sync {
     /// # Errors
     /// When even that cannot be done.
     fn clear(&self) -> Result<(), StoreError>;
+
+    /// Writes what it holds anew, so that nothing is left of what was removed from it. When that is cut short it may
+    /// stand for nothing afterwards.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    fn rewrite(&self) -> Result<(), StoreError>;
 }
 
 /// Where a scan begins: no key with the prefix is before the prefix itself.

@@ -6,6 +6,7 @@
 //! new samples get new names. `REENACT_GOLDEN=add cargo test -p reenact-tests --test golden` writes files for
 //! the samples that have none, and touches no other.
 
+mod erased;
 mod samples;
 mod store;
 

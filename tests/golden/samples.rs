@@ -14,7 +14,8 @@ use reenact_events::{
         AskedModel, Blocked, CancellationStage, Failure, KeyUsed, Loss, LossOf, LostRun, PartitionClaimed, Resolution,
         RunCancelRequested, RunCancelled, RunCompleted, RunContinued, RunFailed, RunPaused, RunQueued, RunRequeued,
         RunStarted, SessionCreated, SessionDeleted, SessionUpdated, StepAnswered, StepCall, StepCompleted, StepExpired,
-        StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, ToolCallRequest, Usage,
+        StepFailed, StepHeld, StepInDoubt, StepRequested, StepResolved, StepResult, SubjectErased, ToolCallRequest,
+        Usage,
     },
     hold::{InputField, Needs, OnExpiry, Verdict},
     ids,
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Sample> {
         holds(),
         forks::forks(),
         schedules::schedules(),
+        subjects(),
     ];
     written
         .into_iter()
@@ -96,6 +98,12 @@ fn changes() -> Option<Box<StateChanges>> {
     let delete = ["old".to_owned()].into();
     let (set, default) = (values(r#"{"n":1.50,"list":[1,"x"]}"#), values(r#"{"city":"Rome"}"#));
     Some(Box::new(StateChanges { set, delete, default }))
+}
+
+fn subjects() -> Vec<Named> {
+    let erased = |keys| SubjectErased { user_id: UserId::trusted("user-1"), keys };
+    let keys = vec![ids::derived("key", &["1"]), ids::derived("key", &["2"])];
+    vec![("full", erased(keys).into()), ("bare", erased(Vec::new()).into())]
 }
 
 fn entities() -> Vec<Named> {

@@ -34,6 +34,7 @@ mod a38_rebuild;
 mod accepted_losses;
 mod audits;
 mod bad_input;
+mod erasure;
 mod fallbacks;
 mod forks;
 mod forms;

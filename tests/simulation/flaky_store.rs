@@ -62,4 +62,9 @@ impl StateStore for FlakyStore {
         self.broken.store(false, Ordering::SeqCst);
         self.inner.clear()
     }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        self.check()?;
+        self.inner.rewrite()
+    }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use reenact_events::{
-    BlobError, BlobRef, Blobs, MemoryLog, PartitionId, RunEvent, StepToken, agent::Effect, event::Event,
+    BlobError, BlobRef, Blobs, MemoryLog, PartitionId, RunEvent, StepToken, UserId, agent::Effect, event::Event,
 };
 
 use crate::faults::{Dice, Weather};
@@ -85,7 +85,11 @@ impl Inner {
 pub(crate) struct MemoryBlobs(Mutex<BTreeMap<Arc<str>, Arc<[u8]>>>);
 
 impl Blobs for MemoryBlobs {
-    fn put(&self, bytes: Arc<[u8]>) -> futures::future::BoxFuture<'_, Result<BlobRef, BlobError>> {
+    fn put<'a>(
+        &'a self,
+        bytes: Arc<[u8]>,
+        _: Option<&'a UserId>,
+    ) -> futures::future::BoxFuture<'a, Result<BlobRef, BlobError>> {
         let blob = BlobRef::of(&bytes);
         self.0.lock().expect("blobs").insert(blob.sha256.clone(), bytes);
         Box::pin(async { Ok(blob) })
@@ -114,11 +118,15 @@ pub(crate) struct FlakyBlobs {
 }
 
 impl Blobs for FlakyBlobs {
-    fn put(&self, bytes: Arc<[u8]>) -> futures::future::BoxFuture<'_, Result<BlobRef, BlobError>> {
+    fn put<'a>(
+        &'a self,
+        bytes: Arc<[u8]>,
+        owner: Option<&'a UserId>,
+    ) -> futures::future::BoxFuture<'a, Result<BlobRef, BlobError>> {
         if !self.weather.calm.load(Ordering::SeqCst) && self.dice.hits(300) {
             return Box::pin(async { Err(BlobError::Store { reason: "simulated outage".into() }) });
         }
-        self.inner.put(bytes)
+        self.inner.put(bytes, owner)
     }
 
     fn get<'a>(&'a self, blob: &'a BlobRef) -> futures::future::BoxFuture<'a, Result<Arc<[u8]>, BlobError>> {

@@ -153,6 +153,7 @@ impl Walk {
         let Ok(cut) = cut(&source, &agent, from, input.is_some()) else { return Ok(()) };
         let session = self.states.session(&self.session).expect("memory does not fail");
         let new = NewFork {
+            own: false,
             run_id: run_id(self.runs),
             user_id: None,
             source: &source,
@@ -251,7 +252,7 @@ impl Walk {
             let chain = self.log.last().map_or_else(ChainHash::default, |last| last.chain).link(&new, Term(0));
             let batch = BatchId(uuid::Uuid::nil());
             let (partition, offset, term) = (PartitionId(0), Offset(seq), Term(0));
-            let recorded = Recorded { partition, offset, term, batch, chain, event: new };
+            let recorded = Recorded { partition, offset, term, batch, chain, event: new, stored: None };
             self.watch.see(&recorded).map_err(|broken| broken.to_string())?;
             fold(&self.states, &recorded)?;
             self.view(event);

@@ -13,6 +13,7 @@ use crate::{scan, tree};
 const ROOMS: &[(&str, &[&str])] = &[
     ("reenact-events", &[]),
     ("reenact-embedded", &["reenact-events"]),
+    ("reenact-sealed", &["reenact-events"]),
     ("reenact-snapshots", &["reenact-events"]),
     ("reenact-actors", &["reenact-events", "reenact-snapshots"]),
     ("reenact-agents", &["reenact-events", "reenact-actors"]),
@@ -27,6 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "reenact-actors",
             "reenact-agents",
             "reenact-projections",
+            "reenact-sealed",
         ],
     ),
     ("reenact-kafka", &["reenact-events", "reenact-kafka-rig"]),
@@ -40,7 +42,7 @@ const ENGINES: &[(&str, &[&str])] = &[
     ("sled", &["reenact-snapshots"]),
     ("bincode", &["reenact-snapshots"]),
     ("rdkafka", &["reenact-kafka", "reenact-tests"]),
-    ("rusqlite", &["reenact-embedded", "reenact-projections", "reenact-tests"]),
+    ("rusqlite", &["reenact-embedded", "reenact-projections", "reenact-sealed", "reenact-tests"]),
     ("tokio-postgres", &["reenact-projections"]),
 ];
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced};
+use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced, UserId};
 
 /// Files in `tmp/` that are older than this belong to no write that is still going on.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -153,7 +153,7 @@ impl DirBlobs {
 }
 
 impl Blobs for DirBlobs {
-    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'_, Result<BlobRef, BlobError>> {
+    fn put<'a>(&'a self, bytes: Arc<[u8]>, _: Option<&'a UserId>) -> BoxFuture<'a, Result<BlobRef, BlobError>> {
         self.blocking(move |blobs| blobs.put_now(&bytes)).boxed()
     }
 
@@ -237,8 +237,8 @@ mod tests {
     #[tokio::test]
     async fn what_was_put_is_there_for_whoever_opens_the_folder_next() {
         let (dir, blobs) = opened();
-        let blob = blobs.put(b"words".as_slice().into()).await.unwrap();
-        assert_eq!(blobs.put(b"words".as_slice().into()).await.unwrap(), blob);
+        let blob = blobs.put(b"words".as_slice().into(), None).await.unwrap();
+        assert_eq!(blobs.put(b"words".as_slice().into(), None).await.unwrap(), blob);
         let again = DirBlobs::open(&dir.path().join("a/blobs")).unwrap();
         assert_eq!(&*again.get(&blob).await.unwrap(), b"words");
         assert_eq!(fs::read_dir(again.tmp()).unwrap().count(), 0, "nothing is left in `tmp`");
@@ -247,17 +247,17 @@ mod tests {
     #[tokio::test]
     async fn damage_is_seen_at_read_and_mended_by_the_next_put() {
         let (_dir, blobs) = opened();
-        let blob = blobs.put(b"words".as_slice().into()).await.unwrap();
+        let blob = blobs.put(b"words".as_slice().into(), None).await.unwrap();
         fs::write(blobs.path(&blob.sha256).unwrap(), b"wards").unwrap();
         assert!(matches!(blobs.get(&blob).await, Err(BlobError::Damaged { .. })));
-        blobs.put(b"words".as_slice().into()).await.unwrap();
+        blobs.put(b"words".as_slice().into(), None).await.unwrap();
         assert_eq!(&*blobs.get(&blob).await.unwrap(), b"words");
     }
 
     #[tokio::test]
     async fn only_what_is_old_and_unused_is_swept() {
         let (_dir, blobs) = opened();
-        let blob = blobs.put(b"words".as_slice().into()).await.unwrap();
+        let blob = blobs.put(b"words".as_slice().into(), None).await.unwrap();
         let nobody: IsReferenced = Arc::new(|_| false);
         let somebody: IsReferenced = Arc::new(|_| true);
         assert_eq!(blobs.sweep(Duration::from_secs(60), nobody.clone()).await.unwrap(), 0, "it is young");

@@ -25,7 +25,7 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use reenact_events::{Command, CommandBody, Lease, Offset, RunId, SessionId, agent::AgentSpec};
-use reenact_snapshots::{Position, StoreError};
+use reenact_snapshots::{Position, SnapshotError, StoreError};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use crate::{
@@ -67,6 +67,8 @@ pub enum PartitionMessage {
     Admit(SessionId, RunId),
     /// Let go of sessions that are idle.
     Sweep,
+    /// Leave nothing of what was removed from the states, neither in the store nor in snapshots.
+    Scrub(oneshot::Sender<Result<(), SnapshotError>>),
     /// The state store cannot be used any more: the partition is restored anew.
     StoreFailed(StoreError),
     #[doc(hidden)]
@@ -349,6 +351,8 @@ impl PartitionState {
             PartitionMessage::HandOver(reply) => self.hand_over(reply),
             PartitionMessage::Admit(session, run) => self.route(session, SessionMessage::Admit(run)).await?,
             PartitionMessage::Sweep => self.sweep(),
+            // Whoever waits may have left.
+            PartitionMessage::Scrub(reply) => reply.send(self.snapshots.scrub().await).unwrap_or_default(),
             PartitionMessage::StoreFailed(error) => return Err(error.into()),
             PartitionMessage::CommitEnded(CommitEnded(known)) => {
                 self.commit_ended(known)?;

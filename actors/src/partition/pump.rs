@@ -417,7 +417,7 @@ async fn with_short_texts(mut command: Command, blobs: &dyn Blobs) -> Result<Com
     };
     for text in &mut texts {
         if let Text::Inline(inline) = &**text {
-            let kept = Text::keep(inline, blobs).await;
+            let kept = Text::keep(inline, command.user_id.as_ref(), blobs).await;
             **text = kept.map_err(|error| format!("its text cannot be stored: {error}"))?;
         }
     }

@@ -114,7 +114,7 @@ async fn fold(
         let records = chunk.into_iter().collect::<Result<Vec<Recorded>, LogError>>()?;
         if let Some(record) = records.first()
             && std::mem::take(&mut first)
-            && position.chain.link(&record.event, record.term) != record.chain
+            && !record.follows(position.chain)
         {
             return Err(match position.next_offset {
                 Offset(0) => LogError::Damaged {

@@ -14,7 +14,7 @@ use std::{
 use futures::StreamExt;
 use reenact_events::Lease;
 use reenact_snapshots::{
-    ExportableStore, Shelf, ShelfError, SnapshotError,
+    ExportableStore, Shelf, ShelfError, SnapshotError, StateStore,
     snapshot::{self, Header, SnapshotName},
 };
 use tokio::sync::Notify;
@@ -23,7 +23,7 @@ use super::{
     AbortOnDrop, Partition,
     begin::{origin, snapshots_folder},
 };
-use crate::shared::Shared;
+use crate::shared::{EXPORTS_MAX, Shared};
 
 /// Snapshots that are kept of a partition.
 const KEPT: usize = 3;
@@ -122,10 +122,24 @@ impl Snapshots {
         let without = |count: u64| Some(count.saturating_sub(unsaved));
         // It always has a value.
         self.unsaved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, without).unwrap_or_default();
-        if let Err(error) = remove_old(shelf, &folder).await {
+        if let Err(error) = remove_old(shelf, &folder, KEPT).await {
             tracing::warn!(partition = self.lease.partition.0, %error, "snapshots that are too old are not removed");
         }
         Ok(Some(header.name()))
+    }
+
+    /// Removes all snapshots, and writes the store anew.
+    pub(super) async fn scrub(&self) -> Result<(), SnapshotError> {
+        // None is being made meanwhile. It is closed never.
+        let _turn = self.shared.exports.acquire_many(EXPORTS_MAX).await;
+        let origin = origin(&self.shared, &self.lease);
+        if let Some(shelf) = &self.shared.tools.shelf {
+            for losses in 0..=self.lease.losses {
+                remove_old(&**shelf, &snapshots_folder(&origin, losses), 0).await?;
+            }
+        }
+        self.unsaved.fetch_max(1, Ordering::SeqCst);
+        Ok(self.store.rewrite()?)
     }
 
     /// Asks the log, too: a process that was frozen does not know yet that it has lost the partition.
@@ -161,12 +175,12 @@ impl Parting {
     }
 }
 
-/// Removes all but the newest.
-async fn remove_old(shelf: &dyn Shelf, folder: &str) -> Result<(), ShelfError> {
+/// Removes all but so many of the newest.
+async fn remove_old(shelf: &dyn Shelf, folder: &str, kept: usize) -> Result<(), ShelfError> {
     let names = shelf.list(folder).await?;
     let mut names: Vec<_> = names.iter().filter_map(|name| SnapshotName::parse(name)).collect();
     names.sort_unstable();
-    for old in names.iter().rev().skip(KEPT) {
+    for old in names.iter().rev().skip(kept) {
         shelf.delete(&format!("{folder}/{old}")).await?;
     }
     Ok(())

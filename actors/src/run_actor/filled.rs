@@ -46,7 +46,7 @@ impl RunWork {
             None => text.to_string(),
         };
         let checked = self.partition.shared.tools.steps.check_arguments(tool, &whole).map_err(|why| unfit(&why))?;
-        *given = Some(Text::keep(&checked, blobs).await.map_err(store)?);
+        *given = Some(Text::keep(&checked, self.run.origin.user_id.as_ref(), blobs).await.map_err(store)?);
         Ok(())
     }
 }

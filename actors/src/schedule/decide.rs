@@ -4,7 +4,7 @@ use reenact_events::{
     AgentId, Command, CommandBody, CommandId, RunId, ScheduleEvent, ScheduleId, Timestamp, UserId,
     event::{
         AttemptReported, AttemptStarted, ScheduleCreated, ScheduleDeleted, ScheduleDisabled, ScheduleEnabled,
-        ScheduleFired, ScheduleUpdated, SkipReason,
+        ScheduleFired, ScheduleUpdated, SkipReason, SubjectErased,
     },
     schedule::{AttemptStatus, Overlap, Report, ScheduleCommand, ScheduleSpec, ScheduledBy, When, fire_by},
 };
@@ -35,6 +35,8 @@ pub struct Decided {
     pub events: Vec<ScheduleEvent>,
     /// Commands for others.
     pub sends: Vec<Command>,
+    /// Behind the events: the owner is erased.
+    pub erased: Option<SubjectErased>,
 }
 
 /// A schedule while it is decided about: what was decided so far is in its state.
@@ -120,11 +122,19 @@ pub fn create(
         return Err(name_taken(&spec.name));
     }
     let created = ScheduleCreated { schedule_id: id, user_id: owner, spec, next_run_at };
-    Ok(Decided { events: vec![created.into()], sends: Vec::new() })
+    Ok(Decided { events: vec![created.into()], ..Decided::default() })
 }
 
 fn name_taken(name: &str) -> Refusal {
     Refusal::ScheduleConflict(format!("there is a schedule `{name}` already: names are unique per user").into())
+}
+
+/// Removes all schedules of an owner, and says that the keys of their content are destroyed.
+#[must_use]
+pub fn erase(owner: UserId, schedules: Vec<ScheduleId>, keys: Vec<Uuid>) -> Decided {
+    let deleted = schedules.into_iter().map(|schedule_id| ScheduleDeleted { schedule_id }.into());
+    let erased = Some(SubjectErased { user_id: owner, keys });
+    Decided { events: deleted.collect(), erased, ..Decided::default() }
 }
 
 /// When the schedule is due first after what it has seen to, if it can be used.
@@ -169,11 +179,12 @@ pub fn change(
         ScheduleCommand::Disable(_) => Ok(disable(state, None, context.now)),
         ScheduleCommand::Delete(_) => {
             let deleted = ScheduleDeleted { schedule_id: state.id.clone() };
-            Ok(Decided { events: vec![deleted.into()], sends: Vec::new() })
+            Ok(Decided { events: vec![deleted.into()], ..Decided::default() })
         }
         ScheduleCommand::Trigger(_) => trigger(state, id, context),
         ScheduleCommand::Report(told) => Ok(report(state, &told, context.now)),
-        ScheduleCommand::Create(_) => Ok(Decided::default()),
+        // What is not about one schedule is decided elsewhere.
+        ScheduleCommand::Create(_) | ScheduleCommand::EraseOwner(_) => Ok(Decided::default()),
     }
 }
 

@@ -14,7 +14,7 @@ mod state;
 use std::sync::Arc;
 
 pub use check::checked;
-pub use decide::{Context, Decided, change, create, report};
+pub use decide::{Context, Decided, change, create, erase, report};
 pub use due::{next_due, wake};
 pub use state::{OpenFire, ScheduleState, Stands, WaitingFire, evolve};
 

@@ -33,6 +33,8 @@ pub struct NewFork<'a> {
     pub replaces: bool,
     /// The agent's version.
     pub version: Arc<str>,
+    /// Whether that is a version of the user's own.
+    pub own: bool,
     /// Whether the partition knows that version already.
     pub version_known: bool,
     /// Whether it has been given a slot, so that it begins in the same batch.
@@ -53,7 +55,9 @@ pub struct NewFork<'a> {
 pub fn fork_run(session: &SessionState, new: NewFork<'_>, context: &Context) -> Result<Vec<Event>, Refusal> {
     let mut events: Vec<Event> = Vec::new();
     if !new.version_known {
-        events.push(ComponentRegistered { version: new.version.clone(), spec: (*context.agent).clone() }.into());
+        events.push(
+            ComponentRegistered { version: new.version.clone(), spec: (*context.agent).clone(), own: new.own }.into(),
+        );
     }
     let (run_id, source, begins) = (new.run_id.clone(), new.source, new.begins);
     let replaced = if new.replaces {

@@ -68,6 +68,7 @@ pub fn evolve(session: &mut SessionState, event: &Event) {
         | Event::Component(_)
         | Event::Partition(_)
         | Event::Key(_)
+        | Event::Subject(_)
         | Event::Schedule(_) => {}
     }
 }
@@ -157,7 +158,9 @@ pub fn start_run(session: &SessionState, new: NewRun<'_>, context: &Context) -> 
         return Err(Refusal::SessionNotFound);
     }
     if !new.version_known {
-        events.push(ComponentRegistered { version: new.version.clone(), spec: (*context.agent).clone() }.into());
+        events.push(
+            ComponentRegistered { version: new.version.clone(), spec: (*context.agent).clone(), own: false }.into(),
+        );
     }
     let queued = RunQueued {
         run_id: new.run_id,

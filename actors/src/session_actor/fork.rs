@@ -37,7 +37,9 @@ impl SessionWork {
         };
         let partition = self.partition().clone();
         let session = partition.states.session(self.id())?;
-        let version = agent.version();
+        let owner = asked.user_id.clone().or_else(|| session.user_id.clone());
+        let own = fork.instructions.is_some();
+        let version = if own { agent.version_of(owner.as_ref()) } else { agent.version() };
         let new = NewFork {
             run_id: asked.run_id.clone(),
             user_id: asked.user_id.clone(),
@@ -46,6 +48,7 @@ impl SessionWork {
             input: fork.input,
             regenerates: fork.from == ForkFrom::Answer,
             replaces: fork.replaces,
+            own,
             version_known: partition.states.agent(&version)?.is_some(),
             version,
             begins,

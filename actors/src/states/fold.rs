@@ -7,8 +7,8 @@ use std::{
 
 use reenact_events::{
     BlobRef, CommandId, Event, RunEvent, RunId, SessionEvent, SessionId, StreamKey, Timestamp,
-    agent::AgentSpec,
-    event::{KeyEvent, PartitionEvent},
+    agent::{AgentSpec, own_versions},
+    event::{KeyEvent, PartitionEvent, SubjectEvent},
 };
 use reenact_snapshots::{Change, StateStore, StoreError, codec};
 
@@ -174,6 +174,12 @@ impl Hot {
                 .map_err(|error| StoreError { reason: format!("an agent cannot be written: {error}").into() })?;
             changes.put(keys::agent(&registered.version), &json)?;
             self.agents.insert(registered.version.clone(), Arc::new(registered.spec.clone()));
+        }
+        if let Event::Subject(SubjectEvent::Erased(erased)) = fact.event {
+            let own = own_versions(Some(&erased.user_id));
+            self.agents.retain(|version, _| !version.starts_with(&own));
+            let stored: Vec<_> = changes.scan(&keys::own_agents(&own))?.into_keys().collect();
+            stored.into_iter().for_each(|key| changes.delete(key));
         }
         if let Event::Partition(PartitionEvent::Claimed(claimed)) = fact.event {
             self.take_losses(claimed.losses, changes)?;
@@ -366,6 +372,7 @@ fn remember(fact: &Fact<'_>, changes: &mut Changes<'_>) {
         Event::Schedule(event) if !schedules::is_asked(event) => {}
         Event::Session(_)
         | Event::Schedule(_)
+        | Event::Subject(_)
         | Event::Run(
             RunEvent::StepResolved(_)
             | RunEvent::StepAnswered(_)

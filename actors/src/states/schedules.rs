@@ -4,7 +4,7 @@
 use reenact_events::{ScheduleEvent, ScheduleId, StreamKey, Timestamp, UserId, event::ScheduleFired};
 use reenact_snapshots::{StoreError, codec};
 
-use super::{States, fold::Changes, fold::Fact, stored::read};
+use super::{SCAN_MAX, States, fold::Changes, fold::Fact, stored::read};
 use crate::{
     keys,
     schedule::{ScheduleState, evolve},
@@ -25,6 +25,15 @@ impl States {
     /// When the store cannot be used.
     pub fn schedule_named(&self, owner: Option<&UserId>, name: &str) -> Result<Option<ScheduleId>, StoreError> {
         read(&keys::schedule_name(&StreamKey::schedules(owner), name), &*self.store)
+    }
+
+    /// All schedules of an owner.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn schedules_of(&self, owner: &UserId) -> Result<Vec<ScheduleId>, StoreError> {
+        let names = keys::schedule_names(&StreamKey::schedules(Some(owner)));
+        self.store.scan(&names, &[], SCAN_MAX)?.iter().map(|(_, bytes)| codec::decode(bytes)).collect()
     }
 
     /// The first moment at which something is to be done for a schedule.

@@ -11,6 +11,7 @@ mod chart;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod erasure;
 pub mod http;
 pub mod progress;
 pub mod retention;

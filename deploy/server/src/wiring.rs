@@ -1,6 +1,7 @@
 //! Puts the parts together: the only place that picks implementations.
 
 mod beginnings;
+pub mod keys;
 pub mod log;
 pub mod objects;
 pub mod shelf;
@@ -18,12 +19,14 @@ use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
 use reenact_projections::{Rebuilds, ViewError, Views};
+use reenact_sealed::{SealedBlobs, SealedLog};
 use reenact_snapshots::{ExportableStore, SledStore, codec};
 use tokio::task::JoinSet;
 
 use crate::{
     clock::SystemClock,
     config::{Agents, Config, LogPlace},
+    erasure::{self, Erasures},
     http::state::{App, Own, Services},
     retention,
 };
@@ -78,11 +81,19 @@ pub struct Deployment {
 /// When the directory is in use, damaged, foreign, or cannot be used.
 pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     views::look(config).await?;
+    keys::same_as_ever(config)?;
     app.stage("the data directory is being opened");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = log::open(config, app, clock.clone()).await?;
-    let log = opened.log;
-    let blobs = blobs(config, app, log.log_id()).await?;
+    let (place, log_id) = (config.clone(), opened.log.log_id());
+    let ring = blocking(move || keys::open(&place, log_id)).await??;
+    let blobs = blobs(config, app, log_id).await?;
+    let (log, blobs): (Arc<dyn EventLog>, Arc<dyn Blobs>) = match &ring {
+        None => (opened.log, blobs),
+        Some(ring) => {
+            (Arc::new(SealedLog::new(opened.log, ring.clone())), Arc::new(SealedBlobs::new(blobs, ring.clone())))
+        }
+    };
     let (generations, views) = views::open(config, &*log).await?;
     let rebuilds = Rebuilds::new(generations, views.clone(), log.clone());
     let mut follow = views::follow(app, &views, &log);
@@ -113,8 +124,12 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
-    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own));
+    let erasures = ring.map(|ring| Arc::new(Erasures::new(ring, config.blob_grace)));
+    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own, erasures.clone()));
     let mut chores = JoinSet::new();
+    if let Some(erasures) = erasures {
+        chores.spawn(erasure::for_ever(app.clone(), erasures));
+    }
     if !config.retention.is_empty() {
         chores.spawn(retention::for_ever(app.clone(), config.retention.clone(), config.retention_period));
     }

@@ -107,6 +107,7 @@ impl Iterator for Block {
             batch: BatchId(Uuid::from_bytes(row.batch)),
             chain: ChainHash(row.chain),
             event,
+            stored: None,
         })
     }
 }

@@ -310,7 +310,7 @@ impl<'c> Ledger<'c> {
             let (offset, chain, event) = (standing.next, standing.chain, event.clone());
             committed.offsets.push(offset);
             committed.chain.push(chain);
-            record::insert(self.connection, &Recorded { partition, offset, term, batch, chain, event })?;
+            record::insert(self.connection, &Recorded { partition, offset, term, batch, chain, event, stored: None })?;
             standing.next = standing.next.next();
         }
         standing.next = standing.next.next();

@@ -151,7 +151,7 @@ fn check_end(connection: &Connection, partition: PartitionId, standing: &Standin
     let events = last_events(connection, partition)?;
     for pair in events.windows(2) {
         let (later, earlier) = (&pair[0], &pair[1]);
-        if later.chain != earlier.chain.link(&later.event, later.term) {
+        if !later.follows(earlier.chain) {
             let reason = "the chain does not link to the event before".into();
             return Err(LogError::Damaged { partition, offset: later.offset, reason });
         }

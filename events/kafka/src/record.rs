@@ -160,6 +160,7 @@ impl<'a> Fields<'a> {
             batch: BatchId(Uuid::parse_str(self.batch).map_err(|_| "ce_rbatch")?),
             chain: chain(self.chain).ok_or("ce_rchain")?,
             event,
+            stored: None,
         };
         Ok(EventRecord { recorded, cursor: Offset(self.cursor.parse().map_err(|_| "ce_rcmdnext")?) })
     }
@@ -334,7 +335,8 @@ mod tests {
             let headers = event_headers("/reenact", &event, term, batch, chain, Offset(7));
             let read = super::event(&message(headers, event.data.as_bytes())).expect("reads");
             assert_eq!(read.cursor, Offset(7));
-            let expected = Recorded { partition: PartitionId(3), offset: Offset(17), term, batch, chain, event };
+            let expected =
+                Recorded { partition: PartitionId(3), offset: Offset(17), term, batch, chain, event, stored: None };
             assert_eq!(read.recorded, expected);
         }
     }
@@ -369,8 +371,14 @@ mod tests {
         let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s"), runs: None, reason: None };
         for (topic, is_command) in [(None, true), (Some("replies"), true), (Some("events"), false)] {
             let reply_to = Some(ReplyTo { topic: topic.map(Into::into), correlation_id: "c".into() });
-            let command =
-                Command { id: CommandId::trusted("1"), user_id: None, reply_to, key: None, body: body.clone() };
+            let command = Command {
+                id: CommandId::trusted("1"),
+                user_id: None,
+                reply_to,
+                key: None,
+                body: body.clone(),
+                sealed: None,
+            };
             let arrived = arrival(&message(OwnedHeaders::new(), wire::encode(&command).as_bytes()), "replies");
             assert_eq!(matches!(arrived, Arrival::Command(_)), is_command, "{topic:?}");
         }

@@ -281,7 +281,7 @@ impl Partition {
             committed.offsets.push(self.next);
             committed.chain.push(self.chain);
             let (offset, chain, event) = (self.next, self.chain, event.clone());
-            self.events.push(Recorded { partition, offset, term, batch, chain, event });
+            self.events.push(Recorded { partition, offset, term, batch, chain, event, stored: None });
             self.next = self.next.next();
         }
         self.next = self.next.next();

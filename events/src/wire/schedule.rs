@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::{
     Unreadable,
@@ -18,6 +19,8 @@ use crate::{
 
 /// What a run tells its schedule. Publishers know no such command.
 pub(super) const REPORT: &str = "ReportAttempt";
+/// What the runtime tells the schedules of a user whose keys it has destroyed. Neither do they know this one.
+pub(super) const ERASE: &str = "EraseOwner";
 
 /// A kind's own fields, and those that a schedule is made and changed with alike.
 macro_rules! kind {
@@ -148,6 +151,13 @@ pub(super) struct OneSchedule {
     schedule_id: String,
 }
 
+/// That the owner of schedules is erased.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Erased {
+    keys: Vec<Uuid>,
+}
+
 fn id(text: &str) -> Result<ScheduleId, Unreadable> {
     named("schedule_id", text, ScheduleId::parse)
 }
@@ -179,6 +189,10 @@ pub(super) fn read(
         "DisableSchedule" => ScheduleCommand::Disable(one(fields)?),
         "TriggerSchedule" => ScheduleCommand::Trigger(one(fields)?),
         "DeleteSchedule" => ScheduleCommand::Delete(one(fields)?),
+        ERASE if is_handed_round => {
+            let Erased { keys } = read(fields)?;
+            ScheduleCommand::EraseOwner(keys)
+        }
         REPORT if is_handed_round => ScheduleCommand::Report(read(fields)?),
         _ => return Ok(None),
     }))
@@ -208,6 +222,7 @@ pub(super) fn write(command: &ScheduleCommand) -> (&'static str, Map<String, Val
         ScheduleCommand::Disable(id) => ("DisableSchedule", one(id)),
         ScheduleCommand::Trigger(id) => ("TriggerSchedule", one(id)),
         ScheduleCommand::Delete(id) => ("DeleteSchedule", one(id)),
+        ScheduleCommand::EraseOwner(keys) => (ERASE, object_of(&Erased { keys: keys.clone() })),
         ScheduleCommand::Report(report) => (REPORT, object_of(&**report)),
     }
 }

@@ -143,7 +143,14 @@ fn every_kind_comes_back_as_it_went() {
     for body in every_kind() {
         let reply_to = Some(ReplyTo { topic: None, correlation_id: "c".into() });
         let key = Some(Box::new(KeyUse { key: uuid::Uuid::from_u128(7), request: "r".into() }));
-        let command = Command { id: CommandId::trusted("1"), user_id: Some(UserId::trusted("u")), reply_to, key, body };
+        let command = Command {
+            id: CommandId::trusted("1"),
+            user_id: Some(UserId::trusted("u")),
+            reply_to,
+            key,
+            body,
+            sealed: None,
+        };
         let json = encode(&command);
         let own = Attributes { is_handed_round: true, ..Attributes::default() };
         assert_eq!(decode(json.as_bytes(), own).as_ref(), Ok(&command), "{json}");

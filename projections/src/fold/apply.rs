@@ -6,8 +6,8 @@
 
 use reenact_events::{
     Event, Recorded, RunEvent, RunId, Timestamp,
-    agent::AgentSpec,
-    event::{ComponentEvent, DecodeError, RunQueued, RunStatus, SessionCreated, SessionEvent},
+    agent::{AgentSpec, own_versions},
+    event::{ComponentEvent, DecodeError, RunQueued, RunStatus, SessionCreated, SessionEvent, SubjectEvent},
     moves,
 };
 use serde_json::{Value, json};
@@ -29,6 +29,11 @@ pub fn decode(recorded: &Recorded) -> Result<Option<Event>, ViewError> {
             tracing::warn!(kind = name, offset = %recorded.offset, "an event of an unknown type is not shown");
             Ok(None)
         }
+        Err(sealed @ DecodeError::Sealed) => Err(ViewError::Unreadable {
+            partition: recorded.partition,
+            offset: recorded.offset,
+            reason: sealed.to_string().into(),
+        }),
         Err(DecodeError::Payload { name, source }) => Err(ViewError::Unreadable {
             partition: recorded.partition,
             offset: recorded.offset,
@@ -45,6 +50,8 @@ pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<
     let at = recorded.event.at;
     match event {
         Event::Partition(_) | Event::Key(_) => Ok(()),
+        // Sessions and schedules were deleted before: what is left are the agents that were the user's own.
+        Event::Subject(SubjectEvent::Erased(erased)) => rows.forget_components(&own_versions(Some(&erased.user_id))),
         Event::Schedule(event) => schedules::apply(rows, at, event),
         Event::Component(ComponentEvent::Registered(registered)) => {
             rows.put_component(&registered.version, &registered.spec)

@@ -371,4 +371,10 @@ impl Rows for Gathered<'_> {
         self.components_new.insert(key, spec.clone());
         Ok(())
     }
+
+    fn forget_components(&mut self, beginning: &str) -> Result<(), ViewError> {
+        self.components.retain(|(_, version), _| !version.starts_with(beginning));
+        self.components_new.retain(|(_, version), _| !version.starts_with(beginning));
+        rows::forget_components(self.database, beginning)
+    }
 }

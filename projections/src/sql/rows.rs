@@ -241,6 +241,12 @@ const PUT_COMPONENT: &str = "
     INSERT INTO components (agent_id, version, spec) VALUES (?1, ?2, ?3)
     ON CONFLICT (agent_id, version) DO NOTHING";
 
+/// Removes the versions of agents that begin so.
+pub(super) fn forget_components(database: Database<'_>, beginning: &str) -> Result<(), ViewError> {
+    let sql = "DELETE FROM components WHERE substr(version, 1, ?2) = ?1";
+    database.execute(sql, &values![beginning, beginning.chars().count() as i64]).map(|_| ())
+}
+
 /// Keeps versions of agents, which never change, in the order of their names: two who write some of the same never wait for each other.
 pub(super) fn put_components(
     database: Database<'_>,

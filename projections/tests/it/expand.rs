@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::{BoxFuture, FutureExt};
-use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced, Text, event::RunPaused};
+use reenact_events::{BlobError, BlobRef, Blobs, IsReferenced, Text, UserId, event::RunPaused};
 use reenact_projections::expand;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ impl Store {
 }
 
 impl Blobs for Store {
-    fn put(&self, bytes: Arc<[u8]>) -> BoxFuture<'_, Result<BlobRef, BlobError>> {
+    fn put<'a>(&'a self, bytes: Arc<[u8]>, _: Option<&'a UserId>) -> BoxFuture<'a, Result<BlobRef, BlobError>> {
         let blob = BlobRef::of(&bytes);
         async move { Ok(blob) }.boxed()
     }

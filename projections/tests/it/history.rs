@@ -87,7 +87,7 @@ impl History {
         let offset = last.map_or(Offset(1), |last| Offset(last.0 + 1 + burnt));
         let term = Term(0);
         let chain = chain.link(&event, term);
-        list.push(Recorded { partition, offset, term, batch: BatchId::default(), chain, event });
+        list.push(Recorded { partition, offset, term, batch: BatchId::default(), chain, event, stored: None });
     }
 
     pub(crate) fn create(&mut self, name: &str, owner: Option<&str>) {
@@ -106,7 +106,7 @@ impl History {
     }
 
     pub(crate) fn register(&mut self, name: &str, spec: &AgentSpec) {
-        self.push(&session(name), ComponentRegistered { version: spec.version(), spec: spec.clone() });
+        self.push(&session(name), ComponentRegistered { version: spec.version(), spec: spec.clone(), own: false });
     }
 
     pub(crate) fn queue(&mut self, session_name: &str, run_name: &str, index: u64, owner: Option<&str>, input: &str) {

@@ -24,6 +24,7 @@ pub(crate) async fn a_committed_batch_reads_back_as_it_was_answered(world: &mut 
             batch: batch.id,
             chain: committed.chain[place],
             event: batch.events[place].clone(),
+            stored: None,
         })
         .collect();
     assert_eq!(all(&*log, FIRST).await[1..], expected);

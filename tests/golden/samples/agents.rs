@@ -7,11 +7,11 @@ use reenact_events::{
     hold::{HoldSpec, InputField, Needs, OnExpiry},
 };
 
-use super::{Named, json};
+use super::{Named, json, user};
 
 /// Each as it is registered.
 pub(super) fn registered() -> Vec<Named> {
-    let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec };
+    let registered = |spec: AgentSpec| ComponentRegistered { version: spec.version(), spec, own: false };
     vec![
         ("full", registered(agent()).into()),
         ("least", registered(bare_agent()).into()),
@@ -23,6 +23,7 @@ pub(super) fn registered() -> Vec<Named> {
         ("guardrails", registered(with_guardrails()).into()),
         ("key_file", registered(with_key_file()).into()),
         ("holds", registered(holding_agent()).into()),
+        ("own", ComponentRegistered { version: agent().version_of(user().as_ref()), spec: agent(), own: true }.into()),
     ]
 }
 

@@ -46,7 +46,7 @@ impl HttpTools<'_> {
     }
 
     async fn read(&self, call: &ToolCall, response: Response, secrets: &Secrets) -> ToolReply {
-        match http_reply::read(&call.tool.name, response, secrets, self.blobs).await {
+        match http_reply::read(call, response, secrets, self.blobs).await {
             Answered::Well(_, reply) => reply,
             Answered::Refused(_, text) | Answered::Broken(text) => failed(text),
         }
@@ -64,7 +64,7 @@ impl HttpTools<'_> {
                 Ok(response) => response,
                 Err(error) => return Reconciled::Unknown(secrets.redact(http::explain(error)).into()),
             };
-            match http_reply::read(&call.tool.name, response, &secrets, self.blobs).await {
+            match http_reply::read(call, response, &secrets, self.blobs).await {
                 Answered::Well(200, reply) => Reconciled::Happened(reply),
                 Answered::Well(status, _) => {
                     Reconciled::Unknown(format!("it answered with status {status}, neither 200 nor 404").into())

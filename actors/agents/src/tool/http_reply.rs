@@ -1,6 +1,6 @@
 //! Reads what an HTTP tool answers: words for the model, or a file that is stored.
 
-use reenact_actors::step::ToolReply;
+use reenact_actors::step::{ToolCall, ToolReply};
 use reenact_events::{Blobs, MediaKind, MediaRef};
 use reqwest::{Response, StatusCode, header};
 
@@ -27,8 +27,9 @@ pub(super) enum Answered {
     Broken(String),
 }
 
-/// Reads the answer of the tool `name`. Secrets that it echoes are blotted out.
-pub(super) async fn read(name: &str, response: Response, secrets: &Secrets, blobs: &dyn Blobs) -> Answered {
+/// Reads the answer of a tool. Secrets that it echoes are blotted out.
+pub(super) async fn read(call: &ToolCall, response: Response, secrets: &Secrets, blobs: &dyn Blobs) -> Answered {
+    let name = &call.tool.name;
     let status = response.status();
     if !status.is_success() {
         return Answered::Refused(status.as_u16(), refusal(name, status, response, secrets).await);
@@ -56,7 +57,7 @@ pub(super) async fn read(name: &str, response: Response, secrets: &Secrets, blob
         };
     }
     match media_kind(&mime) {
-        Some(kind) if !body.is_empty() => match keep(name, kind, &mime, body, blobs).await {
+        Some(kind) if !body.is_empty() => match keep(call, kind, &mime, body, blobs).await {
             Ok(reply) => Answered::Well(status.as_u16(), reply),
             Err(reason) => Answered::Broken(reason),
         },
@@ -101,10 +102,18 @@ fn media_kind(mime: &str) -> Option<MediaKind> {
     }
 }
 
-async fn keep(name: &str, kind: MediaKind, mime: &str, body: Vec<u8>, blobs: &dyn Blobs) -> Result<ToolReply, String> {
-    let bytes = body.len();
-    let blob =
-        blobs.put(body.into()).await.map_err(|error| format!("the file that `{name}` returned was lost: {error}"))?;
+async fn keep(
+    call: &ToolCall,
+    kind: MediaKind,
+    mime: &str,
+    body: Vec<u8>,
+    blobs: &dyn Blobs,
+) -> Result<ToolReply, String> {
+    let (name, bytes, owner) = (&call.tool.name, body.len(), call.context.user_id.as_ref());
+    let blob = blobs
+        .put(body.into(), owner)
+        .await
+        .map_err(|error| format!("the file that `{name}` returned was lost: {error}"))?;
     let media = MediaRef { kind, blob, mime: mime.into(), name: None };
     Ok(ToolReply {
         media: vec![media],

@@ -123,7 +123,7 @@ impl World {
     }
 
     pub(crate) async fn put(&self, bytes: &[u8]) -> reenact_events::BlobRef {
-        self.blobs.put(bytes.into()).await.unwrap()
+        self.blobs.put(bytes.into(), None).await.unwrap()
     }
 }
 

@@ -2,17 +2,21 @@
 
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use futures::future::try_join_all;
 use reenact_embedded::Reader;
 use reenact_events::{LogError, LogId, Offset, PartitionId, Recorded};
+use reenact_sealed::KeyRing;
+use tokio::runtime::Handle;
 
 use super::options::{Configured, with_keys};
 use crate::{
     config::{Config, KEYS, Kafka, LogPlace},
-    wiring::log,
+    wiring::{keys, log},
 };
 
 /// The keys that say where a log and its rows are; the rest of the configuration counts as for `serve` and needs no option.
-const WHERE: [&str; 6] = ["data", "log", "database", "database-schema", "topic-prefix", "kafka-properties"];
+const WHERE: [&str; 7] =
+    ["data", "log", "database", "database-schema", "topic-prefix", "kafka-properties", "master-key-file"];
 
 /// Which log: as `serve` is told, by the command line, the environment or the configuration file.
 #[derive(Debug, Default)]
@@ -62,8 +66,8 @@ impl At {
 
 /// A log that is read.
 pub(super) enum Source {
-    /// In a directory.
-    Directory(Reader),
+    /// In a directory, with the keys of its users' content if it is sealed.
+    Directory(Reader, Option<(KeyRing, Handle)>),
     /// On Kafka.
     #[cfg(feature = "kafka")]
     Topics(kafka::Topics),
@@ -77,7 +81,7 @@ impl Source {
                 let reader = Reader::open(&log::folder(&config.data)).with_context(|| {
                     format!("`{}` cannot be read: say where the data is with `--data`", config.data.display())
                 })?;
-                Ok(Self::Directory(reader))
+                Ok(Self::Directory(reader, keys::look(config)?.map(|ring| (ring, Handle::current()))))
             }
             LogPlace::Kafka(kafka) => topics(kafka),
         }
@@ -86,7 +90,7 @@ impl Source {
     /// Names the log.
     pub(super) fn log_id(&self) -> LogId {
         match self {
-            Self::Directory(reader) => reader.log_id(),
+            Self::Directory(reader, _) => reader.log_id(),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.log_id(),
         }
@@ -95,7 +99,7 @@ impl Source {
     /// The last event of a partition, if there is one.
     pub(super) fn last(&self, partition: PartitionId) -> Result<Option<Offset>, LogError> {
         match self {
-            Self::Directory(reader) => reader.last(partition),
+            Self::Directory(reader, _) => reader.last(partition),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.last(partition),
         }
@@ -108,7 +112,7 @@ impl Source {
 
     pub(super) fn partitions(&self) -> u32 {
         match self {
-            Self::Directory(reader) => reader.partitions(),
+            Self::Directory(reader, _) => reader.partitions(),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.partitions(),
         }
@@ -116,7 +120,7 @@ impl Source {
 
     pub(super) fn bounds(&self, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
         match self {
-            Self::Directory(reader) => reader.bounds(partition),
+            Self::Directory(reader, _) => reader.bounds(partition),
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.bounds(partition),
         }
@@ -125,7 +129,11 @@ impl Source {
     /// The next events at and after `from`, some of them; none when there is none yet.
     pub(super) fn read(&self, partition: PartitionId, from: Offset) -> Result<Vec<Recorded>, LogError> {
         match self {
-            Self::Directory(reader) => reader.read(partition, from),
+            Self::Directory(reader, None) => reader.read(partition, from),
+            Self::Directory(reader, Some((ring, runtime))) => {
+                let opened = reader.read(partition, from)?.into_iter().map(|recorded| ring.open(recorded));
+                runtime.block_on(try_join_all(opened))
+            }
             #[cfg(feature = "kafka")]
             Self::Topics(topics) => topics.read(partition, from),
         }

@@ -27,6 +27,7 @@ mod schema;
 mod serve;
 mod sessions;
 mod told;
+mod users;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,9 @@ enum Command {
     /// List sessions, show one, delete one.
     #[command(subcommand)]
     Sessions(sessions::Sessions),
+    /// Erase a user whose content is sealed with their key, and read what came of it.
+    #[command(subcommand)]
+    Users(users::Users),
     /// List and make schedules, fire one, see what became of its due times.
     #[command(subcommand)]
     Schedules(schedules::Schedules),
@@ -117,6 +121,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<()> {
         Command::Runs(command) => command.execute(json).await,
         Command::Approvals(command) => command.execute(json).await,
         Command::Sessions(command) => command.execute(json).await,
+        Command::Users(command) => command.execute(json).await,
         Command::Schedules(command) => command.execute(json).await,
         Command::Events(command) => command.execute(json).await,
         Command::Replay(command) => command.execute(json).await,

@@ -80,6 +80,18 @@ pub const KEYS: &[Key] = &[
         "The folder of large texts and files; nodes share it; empty is `blobs` in the data directory",
     ),
     Key::new(
+        "content",
+        "plain",
+        "How users' content is stored in a log that is made now: `plain`, or `per_user_key`, sealed so that a user can be \
+         erased; it stays for the log's whole life",
+    ),
+    Key::new(
+        "master-key-file",
+        "",
+        "A file with 64 hexadecimal digits in which the users' keys are wrapped; empty is none: then `keys.db` in the \
+         data directory is to be protected",
+    ),
+    Key::new(
         "snapshots",
         "",
         "Where snapshots of the states lie: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://…` or `none`; empty is \

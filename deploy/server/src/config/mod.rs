@@ -1,6 +1,7 @@
 //! Configuration: flags win over the environment, the environment over `reenact.toml`, the file over the
 //! defaults. Every value remembers where it came from, so that `reenact config` can tell.
 
+mod content;
 mod database;
 mod file;
 mod kafka;
@@ -13,6 +14,7 @@ mod snapshots;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
+pub use content::Content;
 pub use database::ViewsPlace;
 pub use kafka::Kafka;
 pub use keys::{KEYS, Key};
@@ -174,6 +176,10 @@ pub struct Config {
     pub views: ViewsPlace,
     /// Where large texts and files are.
     pub objects: PathBuf,
+    /// How users' content is stored.
+    pub content: Content,
+    /// Where the key is that users' keys are wrapped in, if they are.
+    pub master_key_file: Option<PathBuf>,
     /// Where and when snapshots of the state stores are made.
     pub snapshots: Snapshots,
     /// The name of this process among its peers.
@@ -228,6 +234,10 @@ impl Config {
             views: database::views_place(layers, &log)?,
             snapshots: snapshots::snapshots(layers, &log, &objects)?,
             objects,
+            content: content::content(layers, &log)?,
+            master_key_file: Some(layers.text("master-key-file").trim())
+                .filter(|file| !file.is_empty())
+                .map(Into::into),
             node: match (layers.text("node").trim(), &log) {
                 ("", LogPlace::Embedded) => "local".to_owned(),
                 ("", LogPlace::Kafka(_)) => format!("{}:{}", host_name(), listen.port()),
@@ -371,6 +381,7 @@ mod tests {
             ("kafka-replication", "many"),
             ("kafka-replication", "0"),
             ("snapshots", "here"),
+            ("content", "secret"),
             ("snapshot-events", "0"),
             ("snapshot-period-s", "never"),
         ] {

@@ -358,7 +358,9 @@ impl<'a> Said<'a> {
         };
         let verdict = match (self.approved, text("result")?, row.pause_type.as_str()) {
             (false, ..) => Verdict::Rejected { note: text("note")?.map(Into::into) },
-            (true, Some(result), _) => Verdict::Result { value: Text::keep(&result, &*services.blobs).await? },
+            (true, Some(result), _) => {
+                Verdict::Result { value: Text::keep(&result, row.user_id.as_ref(), &*services.blobs).await? }
+            }
             (true, None, "external_execution") => return Err(fault("needs `result`: what came of the call")),
             (true, None, kind) => {
                 let input = match &self.data["values"] {

@@ -38,3 +38,4 @@ pub mod shapes;
 pub mod state;
 pub mod stream;
 pub mod uploads;
+pub mod users;

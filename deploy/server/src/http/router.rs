@@ -23,6 +23,7 @@ use super::{
     runs::{cancel, checkpoints, list, proceed, read, resume, start},
     schedules, sessions,
     state::App,
+    users,
 };
 
 #[derive(OpenApi)]
@@ -90,6 +91,8 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(sessions::runs::previews))
         .routes(routes!(sessions::runs::one))
         .routes(routes!(retention::apply))
+        .routes(routes!(users::erase))
+        .routes(routes!(users::report))
 }
 
 /// The service: routes, errors as JSON, panics caught, trailing slashes stripped, other origins allowed.

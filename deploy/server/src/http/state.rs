@@ -20,7 +20,7 @@ use super::{
     error::ApiError,
     position::{Marks, Token},
 };
-use crate::{config::BodyLimits, wiring::Node};
+use crate::{config::BodyLimits, erasure::Erasures, wiring::Node};
 
 /// How long a read waits for the views to have what was written before it.
 pub const READ_WAIT: Duration = Duration::from_secs(2);
@@ -39,6 +39,8 @@ pub struct Services {
     pub log: Arc<dyn EventLog>,
     /// Names it.
     pub log_id: LogId,
+    /// Who is erased, where that can be.
+    pub erasures: Option<Arc<Erasures>>,
     /// What this process is called, and where the others find it.
     pub own: Own,
     marks: Marks,
@@ -63,9 +65,10 @@ impl Services {
         blobs: Arc<dyn Blobs>,
         log: Arc<dyn EventLog>,
         own: Own,
+        erasures: Option<Arc<Erasures>>,
     ) -> Self {
         let log_id = log.log_id();
-        Self { node, views, rebuilds, blobs, log, log_id, own, marks: Marks::default() }
+        Self { node, views, rebuilds, blobs, log, log_id, own, erasures, marks: Marks::default() }
     }
 
     /// Asks for something; what it wrote is visible to every later read here.

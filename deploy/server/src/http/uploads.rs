@@ -1,7 +1,7 @@
 //! Files of a form become blobs before the command is submitted: an event never waits for bytes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reenact_events::{Blobs, MediaKind, MediaRef};
+use reenact_events::{Blobs, MediaKind, MediaRef, UserId};
 use serde_json::Value;
 
 use super::{
@@ -24,23 +24,34 @@ const INLINE: [(&str, MediaKind); 4] = [
 ///
 /// # Errors
 /// 422 when a media field is malformed, 413 when a file is too large, 503 when the store does not work.
-pub async fn store(form: &Form, file_bytes_max: usize, blobs: &dyn Blobs) -> Result<Vec<MediaRef>, ApiError> {
+pub async fn store(
+    form: &Form,
+    file_bytes_max: usize,
+    owner: Option<&UserId>,
+    blobs: &dyn Blobs,
+) -> Result<Vec<MediaRef>, ApiError> {
     let mut media = Vec::with_capacity(form.files.len());
     for upload in &form.files {
         let mime = mime_of(upload.mime.as_deref(), &upload.bytes);
-        media.push(keep(kind_of(&mime), mime, upload, blobs).await?);
+        media.push(keep(kind_of(&mime), mime, upload, owner, blobs).await?);
     }
     for (field, kind) in INLINE {
         for upload in inline(&form.fields, field, file_bytes_max)? {
             let mime = mime_of(upload.mime.as_deref(), &upload.bytes);
-            media.push(keep(kind, mime, &upload, blobs).await?);
+            media.push(keep(kind, mime, &upload, owner, blobs).await?);
         }
     }
     Ok(media)
 }
 
-async fn keep(kind: MediaKind, mime: String, upload: &Upload, blobs: &dyn Blobs) -> Result<MediaRef, ApiError> {
-    let blob = blobs.put(upload.bytes.to_vec().into()).await?;
+async fn keep(
+    kind: MediaKind,
+    mime: String,
+    upload: &Upload,
+    owner: Option<&UserId>,
+    blobs: &dyn Blobs,
+) -> Result<MediaRef, ApiError> {
+    let blob = blobs.put(upload.bytes.to_vec().into(), owner).await?;
     Ok(MediaRef { kind, blob, mime: mime.into(), name: upload.name.as_deref().map(Into::into) })
 }
 

@@ -237,7 +237,7 @@ pub(crate) fn command(id: &str, partition: PartitionId) -> Forward {
     let body = CommandBody::DeleteSession { session_id: session("s"), runs: None, reason: None };
     Forward {
         partition,
-        command: Command { id: CommandId::trusted(id), user_id: None, reply_to: None, key: None, body },
+        command: Command { id: CommandId::trusted(id), user_id: None, reply_to: None, key: None, body, sealed: None },
     }
 }
 

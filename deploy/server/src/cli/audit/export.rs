@@ -135,7 +135,7 @@ fn line(recorded: &Recorded) -> Value {
         "cause": event.cause,
         "owner": event.owner,
         "subject": event.subject,
-        "data": &*event.data,
+        "data": recorded.stored.as_deref().unwrap_or(&event.data),
         "chain": recorded.chain.to_string(),
     })
 }

@@ -146,5 +146,5 @@ async fn is_in(log: &dyn EventLog, position: Position, left: &Survey) -> anyhow:
     }
     let next = log.tail(position.partition, position.next_offset).next().await;
     let next = next.context("the log ends before its last event")??;
-    Ok(position.chain.link(&next.event, next.term) == next.chain)
+    Ok(next.follows(position.chain))
 }

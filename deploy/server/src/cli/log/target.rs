@@ -5,11 +5,12 @@ use std::{fs::File, sync::Arc};
 use anyhow::Context;
 use reenact_embedded::{EmbeddedLog, Options, Reader};
 use reenact_events::{EventLog, Lease, LogError, NodeId, PartitionId, event::Loss};
+use reenact_sealed::SealedLog;
 
 use crate::{
     clock::SystemClock,
     config::{Config, LogPlace},
-    wiring::log,
+    wiring::{keys, log},
 };
 
 /// What stands as the owner in a claim that only accepts a loss.
@@ -17,7 +18,8 @@ const NODE: &str = "reenact log accept-loss";
 
 /// See the module.
 pub(super) enum Target {
-    Embedded(EmbeddedLog),
+    /// With what reads it, which opens what is sealed.
+    Embedded(EmbeddedLog, Arc<dyn EventLog>),
     #[cfg(feature = "kafka")]
     Kafka(reenact_kafka::KafkaLog),
 }
@@ -41,7 +43,7 @@ impl Target {
 
     pub(super) fn log(&self) -> &dyn EventLog {
         match self {
-            Self::Embedded(log) => log,
+            Self::Embedded(_, log) => &**log,
             #[cfg(feature = "kafka")]
             Self::Kafka(log) => log,
         }
@@ -52,7 +54,7 @@ impl Target {
     #[cfg_attr(not(feature = "kafka"), expect(unused_variables, reason = "it holds its directory itself"))]
     pub(super) fn hold_state(&self, config: &Config) -> anyhow::Result<Option<File>> {
         match self {
-            Self::Embedded(_) => Ok(None),
+            Self::Embedded(..) => Ok(None),
             #[cfg(feature = "kafka")]
             Self::Kafka(_) => config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose(),
         }
@@ -62,7 +64,7 @@ impl Target {
     #[cfg_attr(not(feature = "kafka"), expect(unused_variables, reason = "it has no partition that could tell"))]
     pub(super) async fn lost(&self, partition: PartitionId) -> Result<Vec<Loss>, LogError> {
         match self {
-            Self::Embedded(_) => Ok(Vec::new()),
+            Self::Embedded(..) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
             Self::Kafka(log) => log.lost(partition).await,
         }
@@ -71,7 +73,7 @@ impl Target {
     /// Who may be serving the partition as if nothing were lost, because the log itself cannot tell.
     pub(super) async fn served_by(&self) -> Result<Vec<String>, LogError> {
         match self {
-            Self::Embedded(_) => Ok(Vec::new()),
+            Self::Embedded(..) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
             Self::Kafka(log) => log.members().await,
         }
@@ -85,7 +87,7 @@ impl Target {
     ) -> Result<Lease, LogError> {
         let node = NodeId::trusted(NODE);
         match self {
-            Self::Embedded(log) => log.accept(partition, node, told.into_iter().chain(seen).collect()).await,
+            Self::Embedded(log, _) => log.accept(partition, node, told.into_iter().chain(seen).collect()).await,
             #[cfg(feature = "kafka")]
             Self::Kafka(log) => log.accept(partition, node, told, seen).await,
         }
@@ -93,12 +95,17 @@ impl Target {
 }
 
 async fn embedded(config: &Config) -> anyhow::Result<Target> {
-    let (folder, data) = (log::folder(&config.data), config.data.clone());
+    let (folder, data, ring) = (log::folder(&config.data), config.data.clone(), keys::look(config)?);
     let open = move || {
         let there = || format!("`{}` cannot be read: say where the data is with `--data`", data.display());
         let partitions = Reader::open(&folder).with_context(there)?.partitions();
         let options = Options { partitions, ..Options::new(Arc::new(SystemClock)) };
-        anyhow::Ok(Target::Embedded(EmbeddedLog::open(&folder, options)?))
+        let log = EmbeddedLog::open(&folder, options)?;
+        let opened: Arc<dyn EventLog> = match ring {
+            Some(ring) => Arc::new(SealedLog::new(Arc::new(log.clone()), ring)),
+            None => Arc::new(log.clone()),
+        };
+        anyhow::Ok(Target::Embedded(log, opened))
     };
     tokio::task::spawn_blocking(open).await.context("opening the log was stopped")?
 }

@@ -14,7 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{Blobs, RawJson, Text, command::Decision, hold::Verdict};
+use reenact_events::{Blobs, RawJson, Text, UserId, command::Decision, hold::Verdict};
+use reenact_projections::query::RunRow;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -76,14 +77,14 @@ impl From<Requirement> for Call {
 ///
 /// # Errors
 /// 422 when it is malformed or decides nothing, 409 about a call that waits for no decision.
-pub(super) async fn read(fields: &Fields, run: &Value, blobs: &dyn Blobs) -> Result<Vec<Decision>, ApiError> {
+pub(super) async fn read(fields: &Fields, row: &RunRow, blobs: &dyn Blobs) -> Result<Vec<Decision>, ApiError> {
     let (name, calls) = match (fields.text("tools"), fields.text("requirements")) {
         (None, Some(_)) => {
             ("requirements", list::<Requirement>(fields, "requirements")?.into_iter().map(Call::from).collect())
         }
         _ => ("tools", list::<Call>(fields, "tools")?),
     };
-    let form = Form { fields, name, run };
+    let form = Form { fields, name, run: &row.run_data, owner: row.user_id.as_ref() };
     let mut decisions = Vec::new();
     for (at, call) in calls.into_iter().enumerate() {
         decisions.extend(form.decision(at, call, blobs).await?);
@@ -116,6 +117,7 @@ struct Form<'a> {
     fields: &'a Fields,
     name: &'static str,
     run: &'a Value,
+    owner: Option<&'a UserId>,
 }
 
 impl Form<'_> {
@@ -134,7 +136,7 @@ impl Form<'_> {
         let verdict = match (verdict, call.result, call.confirmed) {
             (_, _, Some(false)) => Verdict::Rejected { note: call.confirmation_note.map(Into::into) },
             (Some(verdict), _, _) => verdict,
-            (None, Some(result), _) => Verdict::Result { value: Text::keep(&result, blobs).await? },
+            (None, Some(result), _) => Verdict::Result { value: Text::keep(&result, self.owner, blobs).await? },
             (None, None, Some(true)) => Verdict::Confirmed {
                 arguments: edited(call.tool_args.as_ref(), &waiting["tool_execution"]["tool_args"]),
                 input: None,

@@ -153,9 +153,9 @@ pub(super) async fn go_on(
     asked: Asked,
     wish: Wish,
 ) -> Result<Response, ApiError> {
-    let session_id = found.row.session_id;
+    let session_id = found.row.session_id.clone();
     let input = match &asked.input {
-        Some(input) => Some(Text::keep(input, &*services.blobs).await?),
+        Some(input) => Some(Text::keep(input, found.row.user_id.as_ref(), &*services.blobs).await?),
         None => None,
     };
     let fork = ForkRun {

@@ -108,7 +108,7 @@ pub async fn proceed(
         return Err(not_waiting(found.row.status));
     }
     expand(&mut found.row.run_data, &*services.blobs).await?;
-    let decisions = decisions::read(fields, &found.row.run_data, &*services.blobs).await?;
+    let decisions = decisions::read(fields, &found.row, &*services.blobs).await?;
     let session_id = found.row.session_id.clone();
     let who = found.who();
     // What was shown before the decision is known to whoever decides: the stream begins after it.

@@ -142,8 +142,9 @@ impl Request {
         let session_state = fields.object("session_state")?;
         let command_id = key.map_or_else(ids::command, Key::command_id);
         let session_id = session_id.or_else(|| key.map(Key::session_id)).unwrap_or_else(ids::session);
-        let media = uploads::store(form, app.limits().file, &*services.blobs).await?;
-        let input = Text::keep(message, &*services.blobs).await?;
+        let owner = caller.user_id.as_ref();
+        let media = uploads::store(form, app.limits().file, owner, &*services.blobs).await?;
+        let input = Text::keep(message, owner, &*services.blobs).await?;
         let start = StartRun {
             session_id,
             agent: AgentRef::Pinned(agent.clone()),
