@@ -12,5 +12,5 @@ mod walk;
 
 pub use compare::{Difference, TableReport, compare};
 pub use digest::{BUCKETS, TableDigest};
-pub use snapshot::{Snapshot, Table, Value};
+pub use snapshot::{Kind, Snapshot, Table, Value};
 pub use walk::{Walk, WalkError};

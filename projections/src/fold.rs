@@ -19,7 +19,7 @@ pub mod steps;
 pub mod tools;
 pub mod usage;
 
-use reenact_events::{AgentId, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, Recorded, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
 pub use apply::{apply, decode};
 pub use metrics::MetricsChange;
@@ -27,12 +27,13 @@ pub use run::RunView;
 
 use crate::{
     ViewError,
-    query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
+    query::{ApprovalRow, RunRow, SessionRow, StepRow},
     schedules::{ScheduleRow, ScheduleRunRow},
 };
 
-/// Where rows are kept: a SQL transaction, or maps in memory. Reads see the writes before them.
-pub trait Rows {
+/// Where rows are kept: a SQL transaction, or maps in memory. Reads see the writes before them. Events are lent until
+/// they are written.
+pub trait Rows<'e> {
     /// A session's row.
     ///
     /// # Errors
@@ -55,7 +56,7 @@ pub trait Rows {
     ///
     /// # Errors
     /// When the place cannot be read.
-    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError>;
+    fn run(&mut self, run: &RunId) -> Result<Option<&RunRow>, ViewError>;
 
     /// Writes a run's row over the one that was there.
     ///
@@ -63,17 +64,17 @@ pub trait Rows {
     /// When the place cannot be written.
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError>;
 
-    /// The events of a run in order.
+    /// A run as far as its events tell; none when they do not begin with its acceptance.
     ///
     /// # Errors
-    /// When the place cannot be read.
-    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError>;
+    /// When the place, or an event there, cannot be read.
+    fn run_view(&mut self, run: &RunId) -> Result<Option<RunView>, ViewError>;
 
-    /// Adds an event to a run that has a row; does nothing when it has none.
+    /// Adds an event, which was recorded as that, to its run if that has a row.
     ///
     /// # Errors
     /// When the place cannot be written.
-    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError>;
+    fn put_run_event(&mut self, recorded: &'e Recorded, event: &'e RunEvent) -> Result<(), ViewError>;
 
     /// A step of a run.
     ///

@@ -19,6 +19,7 @@
 //! Read in this order: [`query`], [`position`], [`fold`], [`memory`], [`views`], then `sql`.
 
 pub mod audit;
+mod decoded;
 pub mod dump;
 pub mod error;
 pub mod expand;
@@ -37,6 +38,7 @@ pub mod schedules;
 mod sql;
 pub mod views;
 
+pub use decoded::Decoded;
 pub use dump::{Digest, Dump, digest};
 pub use error::{Lagging, ViewError};
 pub use expand::expand;

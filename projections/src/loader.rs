@@ -9,7 +9,7 @@ use reenact_events::{LogId, PartitionId, Recorded};
 use rusqlite::Connection;
 
 use crate::{
-    Position, ViewError,
+    Decoded, Position, ViewError,
     sql::{
         database::Database,
         postgres::{Postgres, server::Server},
@@ -79,15 +79,11 @@ impl Loader {
     /// Folds the events that are not in the rows yet, in one transaction, and says how many that were.
     ///
     /// # Errors
-    /// When they do not continue the rows, cannot be read, or the file cannot be written. The rows are as before.
-    pub fn fold(&mut self, partition: PartitionId, events: &[Recorded]) -> Result<usize, ViewError> {
-        let position = self.position(partition)?;
-        let known = events.partition_point(|event| event.offset < position.next_offset);
-        let events = &events[known..];
-        if events.is_empty() {
-            return Ok(0);
-        }
-        let next = write::fold_batch(self.database(), position, events)?;
+    /// When they do not continue the rows, or the file cannot be written. The rows are as before.
+    pub fn fold<R: AsRef<[Recorded]>>(&mut self, batch: &Decoded<R>) -> Result<usize, ViewError> {
+        let (partition, position) = (batch.end().partition, self.position(batch.end().partition)?);
+        let (events, _) = batch.from(position.next_offset);
+        let next = write::fold_decoded(self.database(), position, batch)?;
         if let Some(place) = usize::try_from(partition.0).ok().and_then(|place| self.positions.get_mut(place)) {
             *place = next;
         }

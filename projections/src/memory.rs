@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use reenact_events::{AgentId, PartitionId, Recorded, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{
+    AgentId, PartitionId, Recorded, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec,
+};
 
 use crate::{
     Dump, Position, ViewError,
@@ -125,7 +127,7 @@ impl Tables {
     }
 }
 
-impl Rows for Tables {
+impl<'e> Rows<'e> for Tables {
     fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
         Ok(self.sessions.get(session).cloned())
     }
@@ -146,8 +148,8 @@ impl Rows for Tables {
         Ok(())
     }
 
-    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
-        Ok(self.runs.get(run).cloned())
+    fn run(&mut self, run: &RunId) -> Result<Option<&RunRow>, ViewError> {
+        Ok(self.runs.get(run))
     }
 
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
@@ -155,13 +157,14 @@ impl Rows for Tables {
         Ok(())
     }
 
-    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
-        Ok(self.events(run))
+    fn run_view(&mut self, run: &RunId) -> Result<Option<RunView>, ViewError> {
+        RunView::from_rows(&self.events(run))
     }
 
-    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
+    fn put_run_event(&mut self, recorded: &'e Recorded, event: &'e RunEvent) -> Result<(), ViewError> {
+        let (run, row) = (event.run_id(), RunEventRow::of(recorded));
         if self.runs.contains_key(run) {
-            self.run_events.entry(run.clone()).or_default().insert(event.seq, event);
+            self.run_events.entry(run.clone()).or_default().insert(row.seq, row);
         }
         Ok(())
     }

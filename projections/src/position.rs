@@ -30,6 +30,12 @@ impl Position {
         Self { partition, next_offset: Offset(0), term: Term(0), chain: ChainHash::default() }
     }
 
+    /// The position behind an event.
+    pub(crate) fn behind(recorded: &Recorded) -> Self {
+        let Recorded { partition, offset, term, chain, .. } = *recorded;
+        Self { partition, next_offset: offset.next(), term, chain }
+    }
+
     /// The position after `batch`, if the batch continues this one.
     ///
     /// # Errors
@@ -44,7 +50,7 @@ impl Position {
             if recorded.partition != partition || !recorded.follows(position.chain) {
                 return Err(ViewError::Diverged { partition, offset: recorded.offset });
             }
-            Ok(Self { partition, next_offset: recorded.offset.next(), term: recorded.term, chain: recorded.chain })
+            Ok(Self::behind(recorded))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What can be read, by whom. Every query takes a [`Scope`], so that forgetting the owner is impossible.
 
-use reenact_events::{RunId, SessionId, UserId, event::RunStatus};
+use reenact_events::{Recorded, RunId, SessionId, UserId, event::RunStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -163,6 +163,14 @@ pub struct RunEventRow {
     pub kind: String,
     /// Its payload, JSON.
     pub data: String,
+}
+
+impl RunEventRow {
+    /// What was recorded.
+    pub(crate) fn of(recorded: &Recorded) -> Self {
+        let event = &recorded.event;
+        Self { seq: event.seq, at: event.at.0, kind: event.kind.to_string(), data: event.data.to_string() }
+    }
 }
 
 /// A row of `run_steps`: one call of a run. Times are epoch seconds.

@@ -251,10 +251,10 @@ async fn work(
         }
         tokio::select! {
             batch = batches.recv() => {
-                let (partition, events) = batch.ok_or(ViewError::Closed)?;
-                let events = events.map_err(ViewError::from)?;
+                let (partition, batch) = batch.ok_or(ViewError::Closed)?;
+                let Some(batch) = batch? else { continue };
                 let fold = move |loader: &mut Loader| {
-                    let count = loader.fold(partition, &events)?;
+                    let count = loader.fold(&batch)?;
                     Ok((count, loader.position(partition)?))
                 };
                 let Some((count, position)) = with_loader(shared, fold).await? else { return Ok(()) };

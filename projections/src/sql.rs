@@ -8,7 +8,7 @@ pub(crate) mod approvals;
 pub(crate) mod database;
 mod gathered;
 pub(crate) mod metrics;
-mod migrations;
+pub(crate) mod migrations;
 pub(crate) mod postgres;
 pub(crate) mod read;
 pub(crate) mod retention;

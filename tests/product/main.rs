@@ -43,6 +43,7 @@ mod guardrails;
 mod guide;
 mod key_files;
 mod lost_stores;
+mod parquet;
 mod queue;
 mod reader;
 mod rebuild_kills;

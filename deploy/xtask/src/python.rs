@@ -23,7 +23,7 @@ pub(crate) struct Environment {
 pub(crate) const FOR_TESTS: Environment = Environment {
     folder: "python",
     requirements: include_str!("../python-requirements.txt"),
-    imports: "import agno.client, confluent_kafka",
+    imports: "import agno.client, confluent_kafka, duckdb",
 };
 
 /// What the bench needs.

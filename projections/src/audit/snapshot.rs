@@ -13,6 +13,7 @@ use crate::{
     Position, PostgresAddress, ViewError,
     sql::{
         database::Database,
+        migrations::JSON,
         postgres::{Postgres, server::Server},
         sqlite::{Sqlite, schema, view_error},
         value::{Cell, Row, Unreadable, Value as Parameter, values},
@@ -70,6 +71,19 @@ impl fmt::Display for Value {
     }
 }
 
+/// What a column holds where it does not hold nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers.
+    Integer,
+    /// Texts.
+    Text,
+    /// JSON, as a text.
+    Json,
+    /// Bytes.
+    Blob,
+}
+
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -77,6 +91,8 @@ pub struct Table {
     pub name: String,
     /// Its columns, in order.
     pub columns: Vec<String>,
+    /// What they hold, by place.
+    pub kinds: Vec<Kind>,
     /// Which of them tell its rows apart, by place.
     pub key: Vec<usize>,
 }
@@ -176,9 +192,14 @@ impl Snapshot {
 
     fn table(&self, name: String) -> Result<Table, ViewError> {
         let database = self.rows.database();
-        let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
-        let known: Vec<(String, usize)> =
-            database.query(sql, &values![&name], |row| Ok((row.get(0)?, place(row, 1)?)))?;
+        let sql = "SELECT info.name, info.pk, info.type, sql FROM sqlite_schema, pragma_table_info(?1) AS info
+                   WHERE sqlite_schema.type = 'table' AND sqlite_schema.name = ?1 ORDER BY cid";
+        let (mut known, mut kinds) = (Vec::<(String, usize)>::new(), Vec::new());
+        database.query(sql, &values![&name], |row| {
+            kinds.push(kind_of(&row.text(0)?, &row.text(2)?, &row.text(3)?));
+            known.push((row.get(0)?, place(row, 1)?));
+            Ok(())
+        })?;
         let mut key: Vec<_> = (0..known.len()).filter(|place| known[*place].1 > 0).collect();
         key.sort_by_key(|place| known[*place].1);
         if key.is_empty() {
@@ -190,7 +211,7 @@ impl Snapshot {
         if key.is_empty() {
             key = (0..columns.len()).collect();
         }
-        Ok(Table { name, columns, key })
+        Ok(Table { name, columns, kinds, key })
     }
 
     /// Hands every row of a table to `take`; in the order of the key if that is asked for.
@@ -263,6 +284,17 @@ fn rows_of_server<E: From<ViewError>>(
         rows.iter().try_for_each(|row| take(row))?;
     }
     Ok(postgres.batch(&format!("CLOSE {cursor}"))?)
+}
+
+/// What a column of a STRICT table holds; SQLite has no type for JSON, so the definition says it beside.
+fn kind_of(column: &str, declared: &str, definition: &str) -> Kind {
+    let is_own = |line: &&str| line.split_whitespace().next() == Some(column);
+    match declared {
+        "INTEGER" => Kind::Integer,
+        "BLOB" => Kind::Blob,
+        _ if definition.lines().find(is_own).is_some_and(|line| line.contains(JSON)) => Kind::Json,
+        _ => Kind::Text,
+    }
 }
 
 /// A place in a list, counted by SQLite.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Rows, approvals, metrics, run::RunView, schedules, steps, usage::ModelUsage};
 use crate::{
     ViewError,
-    query::{RunEventRow, RunRow, SessionRow},
+    query::{RunRow, SessionRow},
 };
 
 /// Reads an event; one of a type that this version does not know is left out.
@@ -46,7 +46,7 @@ pub fn decode(recorded: &Recorded) -> Result<Option<Event>, ViewError> {
 ///
 /// # Errors
 /// When the rows cannot be read or written.
-pub fn apply(rows: &mut dyn Rows, recorded: &Recorded, event: &Event) -> Result<(), ViewError> {
+pub fn apply<'e>(rows: &mut dyn Rows<'e>, recorded: &'e Recorded, event: &'e Event) -> Result<(), ViewError> {
     let at = recorded.event.at;
     match event {
         Event::Partition(_) | Event::Key(_) => Ok(()),
@@ -79,18 +79,12 @@ fn apply_session(rows: &mut dyn Rows, at: Timestamp, event: &SessionEvent) -> Re
     }
 }
 
-fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Result<(), ViewError> {
+fn apply_run<'e>(rows: &mut dyn Rows<'e>, recorded: &'e Recorded, event: &'e RunEvent) -> Result<(), ViewError> {
     let at = recorded.event.at;
     if let RunEvent::Queued(queued) = event {
         queue(rows, queued, at)?;
     }
-    let stored = RunEventRow {
-        seq: recorded.event.seq,
-        at: at.0,
-        kind: recorded.event.kind.to_string(),
-        data: recorded.event.data.to_string(),
-    };
-    rows.put_run_event(event.run_id(), stored)?;
+    rows.put_run_event(recorded, event)?;
     change_state(rows, event)?;
     approvals::apply(rows, at, event)?;
     steps::apply(rows, at, event)?;
@@ -100,10 +94,7 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
         }
         RunEvent::StepResolved(_) | RunEvent::StepAnswered(_) | RunEvent::StepExpired(_) => {
             change_status(rows, event.run_id(), at, |rows, status| match status {
-                RunStatus::Paused => {
-                    let view = RunView::from_rows(&rows.run_events(event.run_id())?)?;
-                    Ok(view.map_or(status, |view| view.status))
-                }
+                RunStatus::Paused => Ok(rows.run_view(event.run_id())?.map_or(status, |view| view.status)),
                 status => Ok(status),
             })
         }
@@ -116,7 +107,8 @@ fn apply_run(rows: &mut dyn Rows, recorded: &Recorded, event: &RunEvent) -> Resu
 fn change_state(rows: &mut dyn Rows, event: &RunEvent) -> Result<(), ViewError> {
     let Some(changes) = event.state_changes() else { return Ok(()) };
     let Some(run) = rows.run(event.run_id())? else { return Ok(()) };
-    let Some(mut session) = rows.session(&run.session_id)? else { return Ok(()) };
+    let session = run.session_id.clone();
+    let Some(mut session) = rows.session(&session)? else { return Ok(()) };
     session.change_state(changes);
     rows.put_session(session)
 }
@@ -172,12 +164,10 @@ fn change_status(
     at: Timestamp,
     next: impl FnOnce(&mut dyn Rows, RunStatus) -> Result<RunStatus, ViewError>,
 ) -> Result<(), ViewError> {
-    let Some(mut row) = rows.run(run)? else { return Ok(()) };
-    let status = next(rows, row.status)?;
-    if status == row.status {
-        return Ok(());
-    }
-    let before = std::mem::replace(&mut row.status, status);
+    let Some(before) = rows.run(run)?.map(|row| row.status) else { return Ok(()) };
+    let status = next(rows, before)?;
+    let Some(mut row) = rows.run(run)?.filter(|_| status != before).cloned() else { return Ok(()) };
+    row.status = status;
     metrics::run_moved(rows, &row, before, at)?;
     if let Value::Object(data) = &mut row.run_data {
         data.insert("status".to_owned(), json!(row.status.as_str()));
@@ -188,8 +178,8 @@ fn change_status(
 
 /// The row as it was when the run was accepted: what it ended with is not so any more.
 fn open_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), ViewError> {
-    let Some(mut row) = rows.run(run)? else { return Ok(()) };
-    let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
+    let Some(mut row) = rows.run(run)?.cloned() else { return Ok(()) };
+    let Some(view) = rows.run_view(run)? else { return Ok(()) };
     let mut run_data = view.short_output();
     run_data.insert("user_id".to_owned(), json!(row.user_id));
     let before = row.status;
@@ -209,9 +199,8 @@ impl RunRow {
 }
 
 fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewError> {
-    let Some(mut row) = rows.run(event.run_id())? else { return Ok(()) };
-    let events = rows.run_events(event.run_id())?;
-    let Some(view) = RunView::from_rows(&events)? else { return Ok(()) };
+    let Some(mut row) = rows.run(event.run_id())?.cloned() else { return Ok(()) };
+    let Some(view) = rows.run_view(event.run_id())? else { return Ok(()) };
     let spec = rows.component(&view.queued.agent_id, &view.queued.agent_version)?;
     let before = row.status;
     row.complete(&view, spec.as_ref());

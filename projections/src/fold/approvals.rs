@@ -7,12 +7,7 @@ use reenact_events::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    Rows,
-    holds::resolution_data,
-    run::{RunView, StepView},
-    tools,
-};
+use super::{Rows, holds::resolution_data, run::StepView, tools};
 use crate::{ViewError, query::ApprovalRow};
 
 /// Somebody is waited for.
@@ -58,7 +53,7 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 fn doubted(rows: &mut dyn Rows, at: Timestamp, doubt: &StepInDoubt) -> Result<(), ViewError> {
-    let view = RunView::from_rows(&rows.run_events(&doubt.run_id)?)?;
+    let view = rows.run_view(&doubt.run_id)?;
     match view.as_ref().and_then(|view| view.steps.get(&doubt.step)) {
         Some(step) => wait(rows, &doubt.run_id, at, doubt.step, step),
         None => Ok(()),
@@ -67,7 +62,7 @@ fn doubted(rows: &mut dyn Rows, at: Timestamp, doubt: &StepInDoubt) -> Result<()
 
 /// The run was queued again: what nobody had decided about when it ended waits once more.
 fn wait_again(rows: &mut dyn Rows, run: &RunId, at: Timestamp) -> Result<(), ViewError> {
-    let Some(view) = RunView::from_rows(&rows.run_events(run)?)? else { return Ok(()) };
+    let Some(view) = rows.run_view(run)? else { return Ok(()) };
     for (number, step) in view.steps.iter().filter(|(_, step)| step.waits()) {
         wait(rows, run, at, *number, step)?;
     }
@@ -81,12 +76,12 @@ fn wait(rows: &mut dyn Rows, run: &RunId, at: Timestamp, number: u32, step: &Ste
         return Ok(());
     };
     let pause_type = if step.doubt.is_some() { "in_doubt" } else { requirement["kind"].as_str().unwrap_or_default() };
-    rows.put_approval(ApprovalRow {
+    let row = ApprovalRow {
         id,
-        run_id: run.run_id,
-        session_id: run.session_id,
-        agent_id: run.agent_id,
-        user_id: run.user_id,
+        run_id: run.run_id.clone(),
+        session_id: run.session_id.clone(),
+        agent_id: run.agent_id.clone(),
+        user_id: run.user_id.clone(),
         step: number,
         status: PENDING.to_owned(),
         pause_type: pause_type.to_owned(),
@@ -97,7 +92,8 @@ fn wait(rows: &mut dyn Rows, run: &RunId, at: Timestamp, number: u32, step: &Ste
         resolved_at: None,
         resolved_by: None,
         data: json!({"requirement": requirement, "resolution_data": Value::Null}),
-    })
+    };
+    rows.put_approval(row)
 }
 
 struct End<'a> {

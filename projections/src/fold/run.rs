@@ -132,14 +132,20 @@ impl RunView {
                 row: format!("run_events {}", row.seq).into(),
                 reason: error.to_string().into(),
             })?;
-            let at = Timestamp(row.at);
-            match (event, view.as_mut()) {
-                (Event::Run(RunEvent::Queued(queued)), None) => view = Some(Self::new(queued, at)),
-                (Event::Run(event), Some(view)) => view.apply(at, &event),
-                _ => {}
+            if let Event::Run(event) = event {
+                Self::next(&mut view, Timestamp(row.at), &event);
             }
         }
         Ok(view)
+    }
+
+    /// Takes the next event of a run of which nothing is known before its acceptance.
+    pub fn next(view: &mut Option<Self>, at: Timestamp, event: &RunEvent) {
+        match (event, view) {
+            (RunEvent::Queued(queued), view @ None) => *view = Some(Self::new(queued.clone(), at)),
+            (event, Some(view)) => view.apply(at, event),
+            (_, None) => {}
+        }
     }
 
     /// Takes the next event of the run.

@@ -109,11 +109,11 @@ fn begin(
         StepCall::Tool { name, .. } => ("tool", Some(name.to_string())),
         StepCall::Guardrail { name, .. } => ("guardrail", Some(name.to_string())),
     };
-    rows.put_step(StepRow {
-        run_id: run.run_id,
+    let row = StepRow {
+        run_id: run.run_id.clone(),
         step,
-        session_id: run.session_id,
-        user_id: run.user_id,
+        session_id: run.session_id.clone(),
+        user_id: run.user_id.clone(),
         kind: kind.to_owned(),
         name,
         status: status.to_owned(),
@@ -123,7 +123,8 @@ fn begin(
         duration_ms: None,
         tokens: Tokens::default(),
         error: None,
-    })
+    };
+    rows.put_step(row)
 }
 
 fn settle(rows: &mut dyn Rows, at: Timestamp, run: &RunId, step: u32, status: &str) -> Result<(), ViewError> {

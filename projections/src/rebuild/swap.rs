@@ -7,7 +7,7 @@ use reenact_events::{EventLog, Offset, PartitionId};
 use tokio::runtime::Handle;
 
 use super::{Filling, Rebuilds, Shared, Stage, Standing, ends};
-use crate::{GenerationError, Loader, ViewError, generations::not_behind};
+use crate::{Decoded, GenerationError, Loader, ViewError, generations::not_behind};
 
 impl Rebuilds {
     /// Has readers go on with another generation, once that has caught up. The one before stays as it is, to be
@@ -96,7 +96,9 @@ fn fold_until(log: &dyn EventLog, loader: &mut Loader, partition: PartitionId, u
     let mut tail = log.tail(partition, loader.position(partition)?.next_offset);
     while loader.position(partition)?.next_offset < until {
         let event = Handle::current().block_on(tail.next()).ok_or(ViewError::LogEnded { partition })??;
-        loader.fold(partition, &[event])?;
+        if let Some(event) = Decoded::read([event])? {
+            loader.fold(&event)?;
+        }
     }
     Ok(())
 }

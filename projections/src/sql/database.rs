@@ -43,7 +43,7 @@ impl Database<'_> {
     /// Runs a statement once for each of these, in order; a server is not waited for in between.
     pub(crate) fn execute_each<const N: usize>(&self, sql: &str, rows: &[[Value<'_>; N]]) -> Result<(), ViewError> {
         match self {
-            Self::Sqlite(sqlite) => rows.iter().try_for_each(|values| sqlite.execute(sql, values).map(drop)),
+            Self::Sqlite(sqlite) => sqlite.execute_each(sql, rows),
             Self::Postgres(postgres) => postgres.execute_each(sql, rows),
         }
     }

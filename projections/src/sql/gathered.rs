@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reenact_events::{
-    AgentId, Event, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec, event::SessionEvent,
+    AgentId, Event, Recorded, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec, event::SessionEvent,
 };
 
 use super::{approvals, database::Database, metrics, rows, schedules, steps as sql_steps};
 use crate::{
     ViewError,
-    fold::{MetricsChange, Rows, approvals::PENDING, steps},
+    fold::{MetricsChange, Rows, RunView, approvals::PENDING, steps},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
     schedules::{ScheduleRow, ScheduleRunRow},
@@ -29,17 +29,19 @@ struct Kept<T> {
 }
 
 /// See the module. What was put is written by [`Gathered::write`].
-pub(super) struct Gathered<'a> {
+pub(super) struct Gathered<'a, 'e> {
     database: Database<'a>,
     sessions: BTreeMap<SessionId, Kept<SessionRow>>,
     /// The sessions that were there, as they were.
     stored_sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, Kept<RunRow>>,
+    /// The runs of which nothing was there.
+    runs_new: BTreeSet<RunId>,
     /// The runs whose earlier events will be asked for, in that order.
     events_wanted: VecDeque<RunId>,
     /// Those that were read, until they are asked for.
     events_stored: BTreeMap<RunId, Vec<RunEventRow>>,
-    events_new: BTreeMap<RunId, Vec<RunEventRow>>,
+    events_new: BTreeMap<RunId, Vec<(&'e Recorded, &'e RunEvent)>>,
     steps: BTreeMap<(RunId, u32), Kept<StepRow>>,
     approvals: BTreeMap<RunId, BTreeMap<String, Kept<ApprovalRow>>>,
     /// The runs of which all that waits is in `approvals`.
@@ -51,12 +53,12 @@ pub(super) struct Gathered<'a> {
     components_new: BTreeMap<(AgentId, String), AgentSpec>,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a, 'e> Gathered<'a, 'e> {
     /// Reads the rows that the events are about.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(super) fn read_ahead<'e>(
+    pub(super) fn read_ahead(
         database: Database<'a>,
         events: impl Iterator<Item = &'e Event> + Clone,
     ) -> Result<Self, ViewError> {
@@ -65,6 +67,7 @@ impl<'a> Gathered<'a> {
             sessions: BTreeMap::new(),
             stored_sessions: BTreeMap::new(),
             runs: BTreeMap::new(),
+            runs_new: BTreeSet::new(),
             events_wanted: VecDeque::new(),
             events_stored: BTreeMap::new(),
             events_new: BTreeMap::new(),
@@ -85,7 +88,10 @@ impl<'a> Gathered<'a> {
         let sessions = named.chain(of_runs).collect();
         gathered.read_sessions(sessions)?;
         gathered.read_steps(run_events.clone().filter_map(|event| Some((event.run_id(), steps::step_of(event)?))))?;
-        let looking_back: Vec<_> = run_events.filter(|event| looks_back(event)).map(RunEvent::run_id).collect();
+        // What the batch begins with has nothing behind it.
+        let is_stored = |run: &&RunId| !gathered.runs_new.contains(*run);
+        let looking_back = run_events.filter(|event| looks_back(event)).map(RunEvent::run_id).filter(is_stored);
+        let looking_back: Vec<_> = looking_back.collect();
         gathered.read_approvals(looking_back.iter().copied().collect())?;
         let mut seen = BTreeSet::new();
         gathered.events_wanted = looking_back.into_iter().filter(|run| seen.insert(*run)).cloned().collect();
@@ -97,6 +103,10 @@ impl<'a> Gathered<'a> {
             return Ok(());
         }
         let found = rows::runs_of(self.database, ids.iter().copied())?;
+        self.runs_new.extend(ids.iter().map(|id| (*id).clone()));
+        for row in &found {
+            self.runs_new.remove(&row.run_id);
+        }
         self.runs.extend(ids.into_iter().map(|id| (id.clone(), Kept { row: None, changed: false })));
         self.runs.extend(found.into_iter().map(|row| (row.run_id.clone(), Kept { row: Some(row), changed: false })));
         Ok(())
@@ -114,11 +124,11 @@ impl<'a> Gathered<'a> {
         Ok(())
     }
 
-    fn read_steps<'e>(&mut self, ids: impl Iterator<Item = (&'e RunId, u32)>) -> Result<(), ViewError> {
+    fn read_steps<'i>(&mut self, ids: impl Iterator<Item = (&'i RunId, u32)>) -> Result<(), ViewError> {
         let ids: BTreeSet<_> = ids.collect();
         let Some(from) = ids.iter().map(|(_, step)| *step).min() else { return Ok(()) };
-        let runs: BTreeSet<_> = ids.iter().map(|(run, _)| *run).collect();
-        let stored = sql_steps::of(self.database, runs, from)?;
+        let runs: BTreeSet<_> = ids.iter().map(|(run, _)| *run).filter(|run| !self.runs_new.contains(*run)).collect();
+        let stored = if runs.is_empty() { Vec::new() } else { sql_steps::of(self.database, runs, from)? };
         let keep = |row: Option<StepRow>| Kept { row, changed: false };
         // What the batch did already stays as it is.
         for row in stored {
@@ -158,11 +168,12 @@ impl<'a> Gathered<'a> {
     fn write_own(&mut self) -> Result<(), ViewError> {
         self.write_sessions()?;
         let runs = std::mem::take(&mut self.runs);
+        self.runs_new.clear();
         rows::put_runs(self.database, &changed(runs.values()).collect::<Vec<_>>())?;
         let events = std::mem::take(&mut self.events_new);
         let of_runs = events.iter().filter_map(|(run, events)| Some((run, runs.get(run)?.row.as_ref()?, events)));
         let named =
-            of_runs.flat_map(|(run, row, events)| events.iter().map(move |event| (&row.session_id, run, event)));
+            of_runs.flat_map(|(run, row, events)| events.iter().map(move |event| (&row.session_id, run, event.0)));
         rows::put_events(self.database, &named.collect::<Vec<_>>())?;
         self.events_stored.clear();
         let steps = std::mem::take(&mut self.steps);
@@ -232,7 +243,7 @@ fn changed_in(approvals: &BTreeMap<RunId, BTreeMap<String, Kept<ApprovalRow>>>) 
     changed(approvals.values().flat_map(BTreeMap::values)).collect()
 }
 
-impl Rows for Gathered<'_> {
+impl<'e> Rows<'e> for Gathered<'_, 'e> {
     fn session(&mut self, session: &SessionId) -> Result<Option<SessionRow>, ViewError> {
         if !self.sessions.contains_key(session) {
             self.read_sessions(BTreeSet::from([session.clone()]))?;
@@ -251,11 +262,11 @@ impl Rows for Gathered<'_> {
         rows::delete_session(self.database, session)
     }
 
-    fn run(&mut self, run: &RunId) -> Result<Option<RunRow>, ViewError> {
+    fn run(&mut self, run: &RunId) -> Result<Option<&RunRow>, ViewError> {
         if !self.runs.contains_key(run) {
             self.read_runs(BTreeSet::from([run]))?;
         }
-        Ok(self.runs.get(run).and_then(|kept| kept.row.clone()))
+        Ok(self.runs.get(run).and_then(|kept| kept.row.as_ref()))
     }
 
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
@@ -263,8 +274,9 @@ impl Rows for Gathered<'_> {
         Ok(())
     }
 
-    fn run_events(&mut self, run: &RunId) -> Result<Vec<RunEventRow>, ViewError> {
-        if !self.events_stored.contains_key(run) {
+    fn run_view(&mut self, run: &RunId) -> Result<Option<RunView>, ViewError> {
+        let is_new = self.runs_new.contains(run);
+        if !is_new && !self.events_stored.contains_key(run) {
             let others = self.events_wanted.iter().filter(|other| *other != run);
             let runs: BTreeSet<_> =
                 [run.clone()].into_iter().chain(others.take(RUNS_READ_AT_ONCE - 1).cloned()).collect();
@@ -276,14 +288,20 @@ impl Rows for Gathered<'_> {
             }
         }
         // They are seldom asked for twice, and need not be kept.
-        let mut events = self.events_stored.remove(run).unwrap_or_default();
-        events.extend(self.events_new.get(run).into_iter().flatten().cloned());
-        Ok(events)
+        let mut view = RunView::from_rows(&self.events_stored.remove(run).unwrap_or_default())?;
+        for (recorded, event) in self.events_new.get(run).into_iter().flatten() {
+            RunView::next(&mut view, recorded.event.at, event);
+        }
+        Ok(view)
     }
 
-    fn put_run_event(&mut self, run: &RunId, event: RunEventRow) -> Result<(), ViewError> {
+    fn put_run_event(&mut self, recorded: &'e Recorded, event: &'e RunEvent) -> Result<(), ViewError> {
+        let run = event.run_id();
         if self.run(run)?.is_some() {
-            self.events_new.entry(run.clone()).or_default().push(event);
+            match self.events_new.get_mut(run) {
+                Some(events) => events.push((recorded, event)),
+                None => drop(self.events_new.insert(run.clone(), vec![(recorded, event)])),
+            }
         }
         Ok(())
     }
@@ -308,7 +326,7 @@ impl Rows for Gathered<'_> {
     }
 
     fn pending_approvals(&mut self, run: &RunId) -> Result<Vec<ApprovalRow>, ViewError> {
-        if !self.approvals_read.contains(run) {
+        if !self.approvals_read.contains(run) && !self.runs_new.contains(run) {
             self.read_approvals(BTreeSet::from([run]))?;
         }
         let rows = self.approvals.get(run).into_iter().flat_map(BTreeMap::values);

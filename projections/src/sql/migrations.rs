@@ -4,6 +4,9 @@
 //! for PostgreSQL (`postgres::dialect::definition`): `/* json */` behind the type of a column that holds JSON, and
 //! `/* sqlite */` before an index that only SQLite needs.
 
+/// Stands behind the type of a column that holds JSON.
+pub(crate) const JSON: &str = "/* json */";
+
 /// The steps in order; the number of the last one is the version of the schema.
 pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/001_views.sql"),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use reenact_events::{AgentId, RunId, SessionId, UserId, agent::AgentSpec};
+use reenact_events::{AgentId, Recorded, RunId, SessionId, UserId, agent::AgentSpec};
 
 use super::{
     database::Database,
@@ -216,12 +216,10 @@ const PUT_EVENT: &str =
     "INSERT INTO run_events (session_id, run_id, seq, at, type, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 /// Adds events to runs that have a row.
-pub(super) fn put_events(
-    database: Database<'_>,
-    events: &[(&SessionId, &RunId, &RunEventRow)],
-) -> Result<(), ViewError> {
-    let values = events.iter().map(|(session, run, event)| {
-        values![session.as_str(), run.as_str(), event.seq, event.at, &event.kind, &event.data]
+pub(super) fn put_events(database: Database<'_>, events: &[(&SessionId, &RunId, &Recorded)]) -> Result<(), ViewError> {
+    let values = events.iter().map(|(session, run, recorded)| {
+        let event = &recorded.event;
+        values![session.as_str(), run.as_str(), event.seq, event.at.0, &*event.kind, &*event.data]
     });
     database.execute_each(PUT_EVENT, &values.collect::<Vec<_>>())
 }

@@ -55,6 +55,15 @@ impl Sqlite<'_> {
         Ok(changed as u64)
     }
 
+    /// Runs a statement once for each of these, in order.
+    pub(crate) fn execute_each<const N: usize>(&self, sql: &str, rows: &[[Value<'_>; N]]) -> Result<(), ViewError> {
+        let run = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            rows.iter().try_for_each(|values| statement.execute(params_from_iter(values)).map(drop))
+        };
+        run().map_err(|error| self.error(&error))
+    }
+
     /// All rows of a query.
     pub(crate) fn query<T>(
         &self,

@@ -7,31 +7,43 @@ use super::{
     gathered::Gathered,
     value::values,
 };
-use crate::{Position, ViewError, fold};
+use crate::{Decoded, Position, ViewError, fold};
 
 /// The name of these views among those that a database may hold.
 pub(crate) const PROJECTION: &str = "runs";
 
-/// Folds a batch, all of it or nothing. The position is moved first: whoever does not find it where it
-/// expects it has been overtaken and changes nothing.
+/// Folds a batch, all of it or nothing, and says where the rows stand then.
 pub(crate) fn fold_batch(
     database: Database<'_>,
     expected: Position,
     batch: &[Recorded],
 ) -> Result<Position, ViewError> {
-    let next = expected.after(batch)?;
-    let mut events = Vec::with_capacity(batch.len());
-    for recorded in batch {
-        if let Some(event) = fold::decode(recorded)? {
-            events.push((recorded, event));
-        }
+    expected.after(batch.get(..1).unwrap_or_default())?;
+    match Decoded::read(batch)? {
+        Some(batch) => fold_decoded(database, expected, &batch),
+        None => Ok(expected),
     }
+}
+
+/// The same with what is behind `expected` of a batch that is read already. The position is moved first: whoever does
+/// not find it where it expects it has been overtaken and changes nothing.
+pub(crate) fn fold_decoded<R: AsRef<[Recorded]>>(
+    database: Database<'_>,
+    expected: Position,
+    batch: &Decoded<R>,
+) -> Result<Position, ViewError> {
+    let (recorded, events) = batch.from(expected.next_offset);
+    let Some(first) = recorded.first() else { return Ok(expected) };
+    expected.after(std::slice::from_ref(first))?;
+    let next = batch.end();
     database.transaction(Transaction::Write, || {
         database.stay()?;
         move_position(database, expected, next)?;
-        let mut rows = Gathered::read_ahead(database, events.iter().map(|(_, event)| event))?;
-        for (recorded, event) in &events {
-            fold::apply(&mut rows, recorded, event)?;
+        let mut rows = Gathered::read_ahead(database, events.iter().flatten())?;
+        for (recorded, event) in recorded.iter().zip(events) {
+            if let Some(event) = event {
+                fold::apply(&mut rows, recorded, event)?;
+            }
         }
         rows.write()?;
         Ok(next)

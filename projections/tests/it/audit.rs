@@ -4,7 +4,7 @@ use std::path::Path;
 
 use reenact_events::{PartitionId, invariants::Broken};
 use reenact_projections::{
-    Loader,
+    Decoded, Loader,
     audit::{Difference, Snapshot, Value, Walk, WalkError, compare},
 };
 
@@ -15,8 +15,8 @@ use crate::{
 
 fn folded(history: &History, path: &Path) {
     let mut loader = Loader::open(path, LOG, history.partitions).expect("opens");
-    for (partition, events) in &history.recorded {
-        loader.fold(*partition, events).expect("folds");
+    for events in history.recorded.values() {
+        loader.fold(&Decoded::read(events).expect("reads").expect("has events")).expect("folds");
     }
     loader.close_alone().expect("closes");
 }

@@ -6,6 +6,8 @@ mod as_of;
 mod cut;
 mod export;
 mod findings;
+mod parquet;
+mod tables;
 mod verify;
 
 use anyhow::Context;

@@ -1,4 +1,4 @@
-//! Folds a log that a command reads itself: one thread reads ahead while another folds.
+//! Folds a log that a command reads itself: one thread reads ahead, one decodes, and one folds.
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 use reenact_events::{LogError, Offset, PartitionId, Recorded};
-use reenact_projections::{Loader, TOGETHER_BYTES, TOGETHER_EVENTS, rebuild::Filling};
+use reenact_projections::{Decoded, Loader, TOGETHER_BYTES, TOGETHER_EVENTS, rebuild::Filling};
 
 use super::log_source::Source;
 use crate::progress::{self, Telling};
@@ -51,8 +51,8 @@ pub(super) fn progress_line() -> (Told, Telling) {
     (told, telling)
 }
 
-/// Some events of a partition, or what keeps the rest of it from being read.
-pub(super) type Batch = (PartitionId, Result<Vec<Recorded>, LogError>);
+/// Some events of a partition, as they are wanted, or what keeps the rest of it from being read.
+pub(super) type Batch<T = Vec<Recorded>> = (PartitionId, Result<T, LogError>);
 
 /// Events of a partition: the first that is wanted, and the first that is not.
 pub(super) type Range = (PartitionId, Offset, Offset);
@@ -72,24 +72,32 @@ pub(super) fn fold_all(
     for (partition, until) in until {
         ranges.push((*partition, loader.position(*partition)?.next_offset, *until));
     }
-    read_ahead(source, &ranges, |(partition, events)| {
-        let count = loader.fold(partition, &events?)?;
+    read_ahead(source, &ranges, Decoded::read, |(partition, batch)| {
+        let Some(batch) = batch?? else { return Ok(true) };
+        let count = loader.fold(&batch)?;
         filling.came(loader.position(partition)?, count);
         told.say(format!("{name}: {filling}"));
         Ok(!limit.is_over())
     })
 }
 
-/// Hands the events of the ranges on, reading ahead on a thread of its own, until `take` wants no more. A partition
-/// that cannot be read to its end says so with its last batch; the others are read all the same.
-pub(super) fn read_ahead(
+/// Hands the events of the ranges on, prepared, until `take` wants no more; they are read ahead and prepared on threads
+/// of their own. A partition that cannot be read to its end says so with its last batch; the others are read all the
+/// same.
+pub(super) fn read_ahead<T: Send>(
     source: &mut Source,
     ranges: &[Range],
-    mut take: impl FnMut(Batch) -> anyhow::Result<bool>,
+    prepare: impl Fn(Vec<Recorded>) -> T + Send,
+    mut take: impl FnMut(Batch<T>) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
-        let (sender, batches) = sync_channel(AHEAD);
+        let ((sender, read), (prepared, batches)) = (sync_channel(AHEAD), sync_channel(AHEAD));
         scope.spawn(move || read_ranges(source, ranges, &sender));
+        scope.spawn(move || {
+            let mut read = read.into_iter().map(|(partition, events): Batch| (partition, events.map(&prepare)));
+            // Until nobody takes them any more.
+            read.all(|batch| prepared.send(batch).is_ok())
+        });
         for batch in batches {
             if !take(batch)? {
                 break;

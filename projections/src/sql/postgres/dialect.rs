@@ -1,5 +1,7 @@
 //! What is written for SQLite, as PostgreSQL takes it. Only what our own statements hold is known here.
 
+use crate::sql::migrations::JSON;
+
 /// A statement: `?` and `?1` become `$1`, hints to SQLite's planner go, and `instr` is called `strpos`.
 pub(super) fn statement(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 16);
@@ -86,7 +88,7 @@ fn without_hints(sql: &str) -> String {
 pub(super) fn definition(sql: &str) -> String {
     let lines = sql.lines().filter(|line| !line.starts_with("/* sqlite */") && !line.starts_with("--"));
     let changed = lines.map(|line| {
-        line.replace("TEXT /* json */", "JSON")
+        line.replace(&format!("TEXT {JSON}"), "JSON")
             .replace(" TEXT", " TEXT COLLATE \"C\"")
             .replace(" INTEGER", " BIGINT")
             .replace(" BLOB", " BYTEA")

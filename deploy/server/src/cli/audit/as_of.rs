@@ -2,20 +2,19 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    io::{BufWriter, Write},
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use reenact_projections::{
-    Loader, ViewError,
-    audit::{Snapshot, Table, Value as Column},
-};
-use serde_json::{Map, Value, json};
+use reenact_projections::{Loader, audit::Snapshot};
+use serde_json::json;
 
-use super::cut::{self, Cut, Moment};
+use super::{
+    cut::{self, Cut, Moment},
+    tables::{TableFormat, write_tables},
+};
 use crate::cli::{
     folding::{Limit, fold_all},
     log_source::{At, Source},
@@ -31,7 +30,7 @@ pub(in crate::cli) struct AsOf {
     /// A time, as 2026-11-30T12:00:00Z, or offsets, as 0=123,1=77: up to and with those.
     #[arg(value_name = "MOMENT")]
     moment: Moment,
-    /// The file, or for JSONL and CSV the folder, that is made.
+    /// The SQLite file, or for the other formats the folder, that is made.
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
     /// What is made: a SQLite database, or a file for each table.
@@ -46,6 +45,19 @@ enum Format {
     Sqlite,
     Jsonl,
     Csv,
+    Parquet,
+}
+
+impl Format {
+    /// As a file for each table is written; none where all are in one.
+    fn of_tables(self) -> Option<TableFormat> {
+        match self {
+            Self::Sqlite => None,
+            Self::Jsonl => Some(TableFormat::Jsonl),
+            Self::Csv => Some(TableFormat::Csv),
+            Self::Parquet => Some(TableFormat::Parquet),
+        }
+    }
 }
 
 impl AsOf {
@@ -54,13 +66,13 @@ impl AsOf {
         let mut source = self.at.open()?;
         let cut = self.moment.cut(&source)?;
         let draft = draft(&self.to)?;
-        match self.format {
-            Format::Sqlite => build(&mut source, &draft, &cut)?,
-            Format::Jsonl | Format::Csv => {
+        match self.format.of_tables() {
+            None => build(&mut source, &draft, &cut)?,
+            Some(format) => {
                 fs::create_dir(&draft).with_context(|| unwritable(&draft))?;
                 let database = draft.join("rows.db");
                 build(&mut source, &database, &cut)?;
-                write_tables(&Snapshot::open(&database, source.partitions())?, &draft, self.format)?;
+                write_tables(&Snapshot::open(&database, source.partitions())?, &draft, format)?;
                 fs::remove_file(&database).with_context(|| unwritable(&database))?;
             }
         }
@@ -110,59 +122,4 @@ fn build(source: &mut Source, database: &Path, cut: &Cut) -> anyhow::Result<()> 
     let mut loader = Loader::open(database, source.log_id(), source.partitions())?;
     fold_all(source, &mut loader, cut, Limit::None, "as of")?;
     Ok(loader.close_alone()?)
-}
-
-fn write_tables(rows: &Snapshot, folder: &Path, format: Format) -> anyhow::Result<()> {
-    for table in rows.tables()? {
-        match format {
-            Format::Csv => write_csv(rows, &table, &folder.join(format!("{}.csv", table.name)))?,
-            Format::Jsonl | Format::Sqlite => {
-                write_jsonl(rows, &table, &folder.join(format!("{}.jsonl", table.name)))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What keeps a table from being written.
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error(transparent)]
-    Rows(#[from] ViewError),
-    #[error(transparent)]
-    File(#[from] std::io::Error),
-    #[error(transparent)]
-    Csv(#[from] csv::Error),
-}
-
-/// A row is an object; JSON in a column stays the text that it is there, and bytes are hexadecimal digits.
-fn write_jsonl(rows: &Snapshot, table: &Table, file: &Path) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(File::create(file).with_context(|| unwritable(file))?);
-    let written = rows.rows::<WriteError>(table, true, |row| {
-        let object: Map<_, _> = table.columns.iter().cloned().zip(row.iter().map(to_json)).collect();
-        Ok(writeln!(out, "{}", Value::Object(object))?)
-    });
-    written.and_then(|()| Ok(out.flush()?)).with_context(|| unwritable(file))
-}
-
-fn to_json(column: &Column) -> Value {
-    match column {
-        Column::Null => Value::Null,
-        Column::Integer(integer) => json!(integer),
-        Column::Text(text) => json!(text),
-        Column::Blob(_) => json!(column.to_string()),
-    }
-}
-
-/// A header, then the rows; NULL is empty, as CSV has no word for it.
-fn write_csv(rows: &Snapshot, table: &Table, file: &Path) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_path(file).with_context(|| unwritable(file))?;
-    let header = out.write_record(&table.columns).map_err(WriteError::from);
-    let written = header.and_then(|()| {
-        rows.rows::<WriteError>(table, true, |row| {
-            let text = |column: &Column| if *column == Column::Null { String::new() } else { column.to_string() };
-            Ok(out.write_record(row.iter().map(text))?)
-        })
-    });
-    written.and_then(|()| Ok(out.flush()?)).with_context(|| unwritable(file))
 }

@@ -64,12 +64,17 @@ impl Export {
             parts.push(Part::begin(&draft, partition)?);
         }
         let (told, _telling) = progress_line();
-        read_ahead(&mut source, &ranges, |(partition, events)| {
-            let part = parts.iter_mut().find(|part| part.partition == partition);
-            let part = part.context("an event of a partition that the log does not have")?;
-            part.write(&events?, &told)?;
-            Ok(true)
-        })?;
+        read_ahead(
+            &mut source,
+            &ranges,
+            |events| events,
+            |(partition, events)| {
+                let part = parts.iter_mut().find(|part| part.partition == partition);
+                let part = part.context("an event of a partition that the log does not have")?;
+                part.write(&events?, &told)?;
+                Ok(true)
+            },
+        )?;
         let parts = parts.into_iter().map(Part::end).collect::<anyhow::Result<Vec<_>>>()?;
         let made = rfc3339(SystemClock.now());
         let manifest =

@@ -7,7 +7,7 @@ use clap::Args;
 use reenact_agents::DirBlobs;
 use reenact_events::{BlobRef, Blobs, Offset, PartitionId, Recorded};
 use reenact_projections::{
-    Files, GenerationError, Generations, Loader, Position, ViewError,
+    Decoded, Files, GenerationError, Generations, Loader, Position, ViewError,
     audit::{Snapshot, Walk, compare},
 };
 use serde_json::json;
@@ -204,19 +204,24 @@ impl Pass {
                 ranges.push((partition, low, end));
             }
         }
-        read_ahead(source, &ranges, |(partition, events)| {
-            let done = match events {
-                Ok(events) => self.take(partition, &events, report),
-                Err(error) => {
-                    report.found("log", error);
-                    self.give_up(partition);
-                    Ok(())
-                }
-            };
-            let events: u64 = self.walks.values().map(Walk::events).sum();
-            told.say(format!("{events} events of the log are checked"));
-            done.map(|()| true)
-        })
+        read_ahead(
+            source,
+            &ranges,
+            |events| events,
+            |(partition, events)| {
+                let done = match events {
+                    Ok(events) => self.take(partition, &events, report),
+                    Err(error) => {
+                        report.found("log", error);
+                        self.give_up(partition);
+                        Ok(())
+                    }
+                };
+                let events: u64 = self.walks.values().map(Walk::events).sum();
+                told.say(format!("{events} events of the log are checked"));
+                done.map(|()| true)
+            },
+        )
     }
 
     /// Nothing more is learnt of a partition, and rows without it would differ.
@@ -238,7 +243,9 @@ impl Pass {
         let until = self.until.iter().find(|until| until.partition == partition).map(|until| until.next_offset);
         if let (Some(loader), Some(until)) = (&mut self.loader, until) {
             let known = events.partition_point(|event| event.offset < until);
-            loader.fold(partition, &events[..known])?;
+            if let Some(batch) = Decoded::read(&events[..known])? {
+                loader.fold(&batch)?;
+            }
         }
         Ok(())
     }

@@ -1,19 +1,17 @@
-//! What the views cost, in a file and on a server: ratios within one run.
-
-#[expect(dead_code, reason = "the views' own tests write more kinds of events")]
-#[path = "../../projections/tests/it/history.rs"]
-mod history;
+//! Batches as the live views fold them, and pages of many runs.
 
 use std::time::{Duration, Instant};
 
-use history::{
-    History, LOG, agent, call, model_answered, model_requested, session, tool_answered, tool_requested, usage,
-};
-use reenact_events::{PartitionId, Text};
+use reenact_events::PartitionId;
 use reenact_postgres_rig::Server;
 use reenact_projections::{
     Position, PostgresAddress, Views,
     query::{Paging, RunFilter, Scope, SessionFilter},
+};
+
+use crate::{
+    history::{History, LOG},
+    talks::Talks,
 };
 
 const EVENTS: usize = 100_000;
@@ -21,34 +19,6 @@ const RUNS: u64 = 100_000;
 const BATCH: usize = 500;
 const PAGE: u64 = 20;
 const READS: usize = 40;
-
-/// Runs with two model calls and a tool, ten events each, in sessions of ten.
-fn talks(events: usize) -> History {
-    let mut history = History::new(1);
-    let words = "word ".repeat(200);
-    for number in 0_u64.. {
-        let (name, run) = (format!("session-{}", number / 10), format!("run-{number}"));
-        let (at, owner) = (session(&name), ["alice", "bob", "carol"][usize::try_from(number % 3).expect("small")]);
-        if number % 10 == 0 {
-            history.create(&name, None);
-            history.register(&name, &agent("support"));
-        }
-        history.queue(&name, &run, number % 10, Some(owner), &words);
-        history.start(&name, &run);
-        history.push(&at, model_requested(&run, 0, 1, 0));
-        let calls = vec![call("c1", Text::inline(r#"{"order":17}"#))];
-        history.push(&at, model_answered(&run, 0, 1, "", calls, Some(usage(10, 4))));
-        history.push(&at, tool_requested(&run, 1, 1, "c1", Text::inline(r#"{"order":17}"#)));
-        history.push(&at, tool_answered(&run, 1, 1, Text::inline("refunded")));
-        history.push(&at, model_requested(&run, 2, 1, 1));
-        history.push(&at, model_answered(&run, 2, 1, &words, Vec::new(), Some(usage(20, 2))));
-        history.complete(&name, &run, &words);
-        if history.partition(0).len() >= events {
-            break;
-        }
-    }
-    history
-}
 
 /// Runs that were accepted, and nothing more.
 fn many_runs() -> History {
@@ -96,18 +66,14 @@ async fn sessions(views: &Views) -> Duration {
     median(times)
 }
 
-fn main() {
-    tokio::runtime::Runtime::new().expect("a runtime").block_on(all());
-}
-
-async fn all() {
+pub(crate) async fn report() {
     let (folder, server) = (tempfile::tempdir().expect("a folder"), Server::start().expect("a server"));
     let file = async |name: &str| Views::open(&folder.path().join(name), LOG, 1).expect("opens");
     let table = async |name: &str| {
         let address = PostgresAddress::parse(&server.url("postgres"), name).expect("is an address");
         Views::connect(&address, LOG, 1).await.expect("opens")
     };
-    let history = talks(EVENTS);
+    let history = Talks::new().history(EVENTS);
     let folded = (fold(&file("talks").await, &history).await, fold(&table("talks").await, &history).await);
     let rate = |time: Duration| EVENTS as f64 / time.as_secs_f64();
     let ratio = rate(folded.1) / rate(folded.0);
