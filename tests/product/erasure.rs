@@ -109,7 +109,7 @@ async fn is_erased(world: &mut World, of_bob: &std::collections::BTreeMap<String
     assert!(verified.status.success(), "{}", said(&verified));
     let exported = world.product.data().join("../exported");
     let exported = exported.to_str().expect("UTF-8");
-    for command in [&["audit", "export", "--to", exported][..], &["projections", "rebuild"]] {
+    for command in [&["audit", "export", "--to", exported][..], &["projections", "rebuild", "--data", "data"]] {
         let done = world.product.run(command);
         assert!(done.status.success(), "{command:?}: {}", said(&done));
     }
@@ -152,7 +152,7 @@ async fn what_a_user_said_is_nowhere_once_they_are_erased() {
     say(&world, "alice", "alice-new", "I am back", &[]).await;
     world.rebuild().await;
     let again = world.product.get("/sessions/alice-new/runs").await.expect(200).json();
-    assert_eq!(again[0]["input"]["input_content"], "I am back", "{again:#}");
+    assert!(again[0]["messages"].to_string().contains("I am back"), "{again:#}");
 }
 
 #[tokio::test]
