@@ -45,11 +45,7 @@ pub(crate) fn report(size: Size) {
             rate(figures) / rate(&alone),
             target,
         );
-        line(
-            &format!("  the same in processor time of this process"),
-            of(&alone, "processor") / of(figures, "processor"),
-            "-",
-        );
+        line("  the same in processor time of this process", of(&alone, "processor") / of(figures, "processor"), "-");
         line(&format!("  MB of memory beyond the base at most, {where_to}"), of(figures, "memory") / 1e6, "-");
     }
     println!(

@@ -39,10 +39,13 @@ enum WriteError {
     Parquet(#[from] ParquetError),
 }
 
+/// How a table is written in one format.
+type Writer = fn(&Snapshot, &Table, File) -> Result<(), WriteError>;
+
 /// Writes every table into the folder.
 pub(super) fn write_tables(rows: &Snapshot, folder: &Path, format: TableFormat) -> anyhow::Result<()> {
     for table in rows.tables()? {
-        let (ending, write): (_, fn(&Snapshot, &Table, File) -> Result<(), WriteError>) = match format {
+        let (ending, write): (_, Writer) = match format {
             TableFormat::Jsonl => ("jsonl", write_jsonl),
             TableFormat::Csv => ("csv", write_csv),
             TableFormat::Parquet => ("parquet", write_parquet),
