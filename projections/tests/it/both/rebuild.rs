@@ -166,7 +166,7 @@ async fn a_swap_to_rows_that_are_behind_is_refused_with_how_far_and_changes_noth
     ask(&world, |generations| drop(generations.loader(2).expect("an empty generation"))).await;
     let behind = world.rebuilds.swap(2, Duration::ZERO).await.expect_err("is behind");
     let GenerationError::Behind { number: 2, lag, .. } = behind else { panic!("{behind}") };
-    assert_eq!(lag, world.views.position(P).0, "all of it is missing");
+    assert!(lag <= world.views.position(P).0, "what is missing by then: it was being folded for the swap");
     assert_eq!(live(&world).await, 1);
     assert_eq!(world.views.dump().await.expect("dumps"), expected(&world.log).dump());
     world.rebuilds.swap(2, PATIENCE).await.expect("catches up and swaps");
