@@ -53,11 +53,12 @@ async fn settled(product: &Product, schedule: &str, count: usize) -> Vec<Value> 
 async fn a19_a_kill_between_due_and_run_neither_loses_nor_doubles_a_fire() {
     let model = ModelStub::start().await;
     let mut product = ground::product().agent("a", &agent_with_model(&model.base_url())).started().await;
-    let now = make(&product, "clock", json!({})).await["created_at"].as_i64().expect("a time");
+    let mut latest = make(&product, "clock", json!({})).await;
     let mut schedules = Vec::new();
     for number in 0..SCHEDULES {
-        let at = now + 2 + number % 3;
-        schedules.push(id(&make(&product, &format!("once {number}"), json!({"at": at})).await));
+        let at = latest["created_at"].as_i64().expect("a time") + 3 + number % 3;
+        latest = make(&product, &format!("once {number}"), json!({"at": at})).await;
+        schedules.push(id(&latest));
     }
     let mut dice = dice("a19");
     for _ in 0..KILLS {
@@ -88,7 +89,7 @@ async fn a19_a_kill_between_due_and_run_neither_loses_nor_doubles_a_fire() {
 #[tokio::test]
 async fn a19_two_triggers_at_once_do_what_the_overlap_policy_says() {
     let model = ModelStub::start().await;
-    model.rule(|_| Some(Reply::text("done").delay(Duration::from_millis(300))));
+    model.rule(|_| Some(Reply::text("done").delay(Duration::from_secs(2))));
     let product = ground::product().agent("a", &agent_with_model(&model.base_url())).started().await;
     let outcomes = [
         ("skip", vec![200, 409], vec!["success"]),
