@@ -208,4 +208,8 @@ impl<S: StateStore> StateStore for CountedStore<S> {
     fn clear(&self) -> Result<(), StoreError> {
         self.store.clear()
     }
+
+    fn rewrite(&self) -> Result<(), StoreError> {
+        self.store.rewrite()
+    }
 }
