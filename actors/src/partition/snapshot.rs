@@ -14,7 +14,7 @@ use std::{
 use futures::StreamExt;
 use reenact_events::Lease;
 use reenact_snapshots::{
-    ExportableStore, Shelf, ShelfError, SnapshotError, StateStore,
+    ExportableStore, Shelf, ShelfError, SnapshotError, StateStore, StoreError,
     snapshot::{self, Header, SnapshotName},
 };
 use tokio::sync::Notify;
@@ -139,7 +139,10 @@ impl Snapshots {
             }
         }
         self.unsaved.fetch_max(1, Ordering::SeqCst);
-        Ok(self.store.rewrite()?)
+        // On a thread that may block: it takes as long as the store is large.
+        let store = self.store.clone();
+        let rewritten = tokio::task::spawn_blocking(move || store.rewrite()).await;
+        Ok(rewritten.map_err(|error| StoreError::new(format!("its rewriting ended early: {error}")))??)
     }
 
     /// Asks the log, too: a process that was frozen does not know yet that it has lost the partition.

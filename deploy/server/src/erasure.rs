@@ -166,8 +166,10 @@ impl Erasures {
     }
 
     async fn keep(&self, user: &UserId, report: &Report) -> Result<(), KeyError> {
-        // A report that was made here can always be written.
-        let text = serde_json::to_string(report).unwrap_or_default();
+        let text = serde_json::to_string(report).map_err(|error| KeyError {
+            place: self.ring.table().place(),
+            reason: format!("the report about an erasure cannot be written: {error}").into(),
+        })?;
         self.ring.table().keep_report(user, &text).await
     }
 
@@ -200,11 +202,13 @@ pub async fn for_ever(app: App, erasures: Arc<Erasures>) -> Infallible {
     }
 }
 
+/// Goes on with each, also when another one cannot be gone on with.
 async fn all(app: &App, services: &Services, erasures: &Erasures) -> Result<(), Trouble> {
+    let mut done = Ok(());
     for (user, report) in erasures.unfinished().await? {
-        Work { app, services, erasures, user, report }.go_on().await?;
+        done = Work { app, services, erasures, user, report }.go_on().await.and(done);
     }
-    Ok(())
+    done
 }
 
 /// An erasure under way.
