@@ -129,7 +129,7 @@ pub enum GenerationError {
     },
     /// It would show less than what was shown before.
     #[error(
-        "generation {number} is {lag} offsets behind and did not catch up within {waited:?}: let \
+        "generation {number} was not ready to be read within {waited:?} ({lag} offsets behind): let \
          `reenact projections rebuild --generation {number}` come to its end, then swap"
     )]
     Behind {

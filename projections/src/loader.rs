@@ -97,8 +97,7 @@ impl Loader {
     pub fn finish(&self) -> Result<(), ViewError> {
         match &self.rows {
             Rows::File { path, connection } => load::finish(Sqlite { connection, path }),
-            // The planner has never seen these tables otherwise.
-            Rows::Schema { connection, .. } => connection.batch("ANALYZE"),
+            Rows::Schema { connection, .. } => connection.analyse(),
         }
     }
 

@@ -12,6 +12,8 @@ use reenact_events::{
 };
 
 pub(crate) const FIRST: PartitionId = PartitionId(0);
+/// Each waits for brokers by itself.
+const CLAIMS: u32 = 5;
 
 /// Makes batches whose sequences continue their streams.
 #[derive(Default)]
@@ -91,8 +93,15 @@ pub(crate) fn node(name: &str) -> NodeId {
     NodeId::trusted(name)
 }
 
+/// Asks again while the log is not available, as whoever claims does: brokers may be busy.
 pub(crate) async fn claim(log: &dyn EventLog, partition: PartitionId) -> Lease {
-    log.claim(partition, node("n1")).await.expect("claims")
+    for _ in 0..CLAIMS {
+        match log.claim(partition, node("n1")).await {
+            Err(LogError::Unavailable { .. }) => {}
+            claimed => return claimed.expect("claims"),
+        }
+    }
+    panic!("partition {partition} cannot be claimed in {CLAIMS} tries");
 }
 
 pub(crate) async fn commit(log: &dyn EventLog, lease: &Lease, batch: &Batch) -> Committed {

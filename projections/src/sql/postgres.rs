@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio_postgres::{Error, error::SqlState, types::ToSql};
 
 use super::{
-    database::Transaction,
+    database::{Database, Transaction},
     value::{Row, Unreadable, Value},
 };
 use crate::ViewError;
@@ -169,6 +169,14 @@ impl Postgres {
     /// Several statements without values.
     pub(crate) fn batch(&self, sql: &str) -> Result<(), ViewError> {
         self.wait(async |client| client.batch_execute(sql).await)
+    }
+
+    /// Has the planner look at the tables of this schema, and at no others: a database has other people's.
+    pub(crate) fn analyse(&self) -> Result<(), ViewError> {
+        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename";
+        let tables = Database::Postgres(self).query(tables, &[], |row| row.get::<String>(0))?;
+        let tables: Vec<_> = tables.iter().map(|table| dialect::quoted(table)).collect();
+        self.batch(&format!("ANALYZE {}", tables.join(", ")))
     }
 
     /// Waits until nobody else changes sums; lets go when the transaction ends.

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long after the weather the last run may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How many runs are looked at at once, and the pause between two rounds.
 const AT_ONCE: usize = 8;
 const ROUND: Duration = Duration::from_millis(400);

@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 /// Nothing here takes this long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// How often something is looked at that cannot call back.
 pub const POLL: Duration = Duration::from_millis(5);
 

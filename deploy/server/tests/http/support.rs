@@ -24,7 +24,7 @@ use tower::ServiceExt;
 use tower_http::normalize_path::NormalizePath;
 
 /// Nothing here takes this long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A deployment.
 pub(crate) struct Server {

@@ -24,7 +24,7 @@ use reenact_kafka_rig::{Cluster, DEFAULT_VERSION, Options};
 use tempfile::TempDir;
 
 /// Nothing here takes this long unless it is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The brokers that all tests share. `REENACT_KAFKA_NODES` and `REENACT_KAFKA_VERSION` choose others.
 pub(crate) fn bootstrap() -> String {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 const P: PartitionId = PartitionId(0);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn memory_log() -> Arc<MemoryLog> {
     Arc::new(MemoryLog::new(LOG, 1, Arc::new(Still)))

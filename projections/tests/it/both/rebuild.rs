@@ -14,7 +14,7 @@ use reenact_projections::{
 };
 
 const P: PartitionId = PartitionId(0);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Still;
 

@@ -139,6 +139,24 @@ async fn schemas_that_are_renamed_into_each_others_place_are_read_and_folded_at_
     assert!(matches!(error, ViewError::Overtaken { .. }), "{error}");
 }
 
+#[tokio::test]
+async fn a_generation_is_made_fit_to_be_read_without_a_look_at_the_tables_of_others() {
+    let (ground, others) = (Ground::new(), Ground::new());
+    let (generations, _views) = ground.generations().await;
+    others.sql(&format!("create schema \"{0}\"; create table \"{0}\".theirs (id bigint)", others.0));
+    tokio::task::spawn_blocking(move || {
+        generations.loader(2).expect("opens").finish().expect("finishes");
+    })
+    .await
+    .expect("it is done");
+    let looked_at = |schemas: &str| {
+        let sql = "select count(last_analyze) > 0 from pg_stat_user_tables where schemaname";
+        ground.sql(&format!("{sql} {schemas}"))
+    };
+    assert_eq!(looked_at(&format!("like '{}%'", ground.0)), "t");
+    assert_eq!(looked_at(&format!("= '{}'", others.0)), "f");
+}
+
 /// A rebuild ends with a swap at a moment when nothing may happen any more in the log.
 #[tokio::test]
 async fn whoever_follows_goes_on_in_the_tables_that_were_put_in_place() {
