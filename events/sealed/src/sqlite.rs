@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::{FutureExt, future::BoxFuture};
@@ -11,11 +11,13 @@ use reenact_events::{
     LogId, UserId,
     keys::{KeptKey, KeyError, KeyTable, Known},
 };
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use uuid::Uuid;
 
 /// How long another process that writes is waited for.
 const BUSY_WITHIN: Duration = Duration::from_secs(10);
+/// Pause before it is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS log (log_id TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS keys (key_id BLOB PRIMARY KEY, user_id TEXT NOT NULL, secret BLOB) WITHOUT ROWID;
@@ -39,7 +41,8 @@ impl SqliteKeys {
     pub fn open(file: &Path, log_id: LogId) -> Result<Self, KeyError> {
         let keys = Self::opened(file, OpenFlags::default())?;
         keys.with(|connection| {
-            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
+            write_ahead(connection)?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
             connection.execute_batch(TABLES)?;
             let known = "INSERT INTO log SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM log)";
             connection.execute(known, [log_id.to_string()]).map(|_| ())
@@ -109,6 +112,21 @@ impl SqliteKeys {
             return Err(self.error("another process reads them and keeps a destroyed key in `-wal`: end it".to_owned()));
         }
         Ok(ids.into_iter().map(Uuid::from_bytes).collect())
+    }
+}
+
+/// Another process that opens the file may hold it for a moment, and to change this mode SQLite does not wait by itself.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY_WITHIN =>
+            {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            done => return done,
+        }
     }
 }
 
@@ -221,7 +239,7 @@ mod tests {
         let file = folder.path().join("keys.db");
         let log_id = LogId(Uuid::from_u128(1));
         let made: Vec<_> = std::thread::scope(|scope| {
-            let tries: Vec<_> = (1..=8)
+            let tries: Vec<_> = (1..=32)
                 .map(|number| {
                     let file = &file;
                     scope.spawn(move || {
