@@ -107,8 +107,18 @@ fn java(lib: &Path, class: &str, log_level: &str) -> Command {
     ]);
     java.args(["-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"]);
     java.arg(format!("-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"));
+    let kept = kept_classes(lib);
+    if kept.is_file() {
+        // Another Java than the one that kept them goes without, and says nothing.
+        java.arg(format!("-XX:SharedArchiveFile={}", kept.display())).args(["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]);
+    }
     java.arg("-cp").arg(lib.join("*")).arg(class).stdin(Stdio::null());
     java
+}
+
+/// Where a broker's classes are kept as they lie in memory: with them a start takes a third less.
+pub(crate) fn kept_classes(lib: &Path) -> PathBuf {
+    lib.with_file_name("classes.jsa")
 }
 
 /// Starts preparing a node's data folder; one that is prepared already is left alone.
@@ -119,10 +129,15 @@ pub(crate) fn format(lib: &Path, home: &Home, cluster_id: &str) -> anyhow::Resul
     format.stdout(log.try_clone()?).stderr(log).spawn().context("`java` did not start")
 }
 
-/// Starts a broker. It is in a process group of its own: an interrupt at the terminal does not reach it.
-pub(crate) fn launch(lib: &Path, home: &Home) -> anyhow::Result<Child> {
+/// Starts a broker. It is in a process group of its own: an interrupt at the terminal does not reach it. It keeps its
+/// classes in a file when it ends in order, if one is given.
+pub(crate) fn launch(lib: &Path, home: &Home, keep: Option<&Path>) -> anyhow::Result<Child> {
     let log = log_file(home)?;
     let mut broker = java(lib, "kafka.Kafka", "info");
+    if let Some(keep) = keep {
+        // What the command line says otherwise stays as it is.
+        broker.env("JDK_JAVA_OPTIONS", format!("-XX:ArchiveClassesAtExit={}", keep.display()));
+    }
     broker.arg(home.properties()).stdout(log.try_clone()?).stderr(log).process_group(0);
     broker.spawn().context("`java` did not start")
 }

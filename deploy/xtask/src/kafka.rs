@@ -98,11 +98,12 @@ pub(crate) fn run(kafka: Kafka) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches what the tests run, so that no test waits for a download.
+/// Fetches what the tests run, so that no test waits for a download, and starts it once, so that later starts are short.
 pub(crate) fn set_up(_: &Place) -> anyhow::Result<()> {
     for version in [DEFAULT_VERSION, OLDER_VERSION] {
         let lib = fetch(&default_folder(), version, |text| println!("{text}"))?;
         println!("Apache Kafka {version} is in `{}`", lib.display());
+        Cluster::keep_classes(Options::new(lib.with_file_name("first-start")).version(version))?;
     }
     Ok(())
 }

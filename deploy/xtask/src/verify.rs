@@ -19,9 +19,10 @@ use crate::{deny, java, kafka, packages, place::Place, python, simulate::Seeds, 
 
 const SIMULATED_SEEDS: u64 = 1_000;
 
-/// The tests that wait most of the time and are not in `cargo test --workspace`: two options for those that stop nodes
-/// and brokers, and the rest.
-const APART: &[&str] = &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka"];
+/// The tests that are not in `cargo test --workspace`, because they have lanes of their own: two options for those that
+/// stop nodes and brokers, then those that wait for brokers, then the simulation.
+const APART: &[&str] =
+    &["--test", "chaos", "--test", "log", "--test", "publishers", "--test", "product_kafka", "--test", "simulation"];
 
 /// How many of them run at once: they wait for brokers and time-outs, so there may be more than there are cores.
 const APART_AT_ONCE: &str = "3";
@@ -123,7 +124,7 @@ fn tested(place: &Place) -> Phase {
         // One lane: with two, nodes and brokers on two cores wait so long for their turn that they are taken for dead.
         aside: vec![vec![
             command("chaos", apart(&APART[..2])),
-            command("brokers", apart(&APART[2..])),
+            command("brokers", apart(&APART[2..8])),
             // The oldest Kafka that is promised; everything else runs on the one that is pinned.
             command("kafka-older", older.env("REENACT_KAFKA_VERSION", OLDER_VERSION)),
             command("simulation", for_tests(Seeds::first(SIMULATED_SEEDS).task(place), place)),
