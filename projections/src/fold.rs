@@ -21,7 +21,7 @@ pub mod usage;
 
 use reenact_events::{AgentId, Recorded, RunEvent, RunId, ScheduleId, SessionId, UserId, agent::AgentSpec};
 
-pub use apply::{apply, decode};
+pub use apply::{EndedRun, apply, decode};
 pub use metrics::MetricsChange;
 pub use run::RunView;
 
@@ -63,6 +63,14 @@ pub trait Rows<'e> {
     /// # Errors
     /// When the place cannot be written.
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError>;
+
+    /// Writes the row of a run that has ended.
+    ///
+    /// # Errors
+    /// When the place cannot be written.
+    fn put_ended_run(&mut self, run: EndedRun) -> Result<(), ViewError> {
+        self.put_run(run.whole())
+    }
 
     /// A run as far as its events tell; none when they do not begin with its acceptance.
     ///

@@ -192,9 +192,44 @@ impl RunRow {
     /// Puts in all that the run's events tell.
     pub fn complete(&mut self, view: &RunView, spec: Option<&AgentSpec>) {
         self.status = view.status;
+        self.run_data = self.data(view, spec);
+    }
+
+    fn data(&self, view: &RunView, spec: Option<&AgentSpec>) -> Value {
         let mut output = view.output(spec);
         output.insert("user_id".to_owned(), json!(self.user_id));
-        self.run_data = Value::Object(output);
+        Value::Object(output)
+    }
+}
+
+/// A run that has ended, and what its `run_data` is made from: that takes longest of all, and whoever has many of them
+/// makes it beside other work.
+pub struct EndedRun {
+    /// Its row; `run_data` is what it was before.
+    pub row: RunRow,
+    /// All that its events tell.
+    pub view: RunView,
+    /// The agent as the run pinned it.
+    pub spec: Option<AgentSpec>,
+    /// What its session remembers then.
+    pub state: Option<Value>,
+}
+
+impl EndedRun {
+    /// The `run_data` that it has from now on.
+    #[must_use]
+    pub fn data(&self) -> Value {
+        let mut data = self.row.data(&self.view, self.spec.as_ref());
+        if let (Some(state), Value::Object(data)) = (&self.state, &mut data) {
+            data.insert("session_state".to_owned(), state.clone());
+        }
+        data
+    }
+
+    /// The row with it.
+    #[must_use]
+    pub fn whole(self) -> RunRow {
+        RunRow { run_data: self.data(), ..self.row }
     }
 }
 
@@ -203,16 +238,14 @@ fn end(rows: &mut dyn Rows, event: &RunEvent, at: Timestamp) -> Result<(), ViewE
     let Some(view) = rows.run_view(event.run_id())? else { return Ok(()) };
     let spec = rows.component(&view.queued.agent_id, &view.queued.agent_version)?;
     let before = row.status;
-    row.complete(&view, spec.as_ref());
-    row.updated_at = Some(at.seconds());
+    (row.status, row.updated_at) = (view.status, Some(at.seconds()));
     metrics::run_moved(rows, &row, before, at)?;
     metrics::run_used(rows, &row, &view, spec.as_ref(), at)?;
+    let mut state = None;
     if let Some(mut session) = rows.session(&row.session_id)? {
-        if let (Some(state), Value::Object(data)) = (session.state(), &mut row.run_data) {
-            data.insert("session_state".to_owned(), state.clone());
-        }
+        state = session.state().cloned();
         session.run_ended(ModelUsage::of(&view).total().since(view.counted.total()), at);
         rows.put_session(session)?;
     }
-    rows.put_run(row)
+    rows.put_ended_run(EndedRun { row, view, spec, state })
 }

@@ -13,12 +13,14 @@ use reenact_events::{
 use super::{approvals, database::Database, metrics, rows, schedules, steps as sql_steps};
 use crate::{
     ViewError,
-    fold::{MetricsChange, Rows, RunView, approvals::PENDING, steps},
+    fold::{EndedRun, MetricsChange, Rows, RunView, approvals::PENDING, steps},
     metrics::MetricsRow,
     query::{ApprovalRow, RunEventRow, RunRow, SessionRow, StepRow},
     schedules::{ScheduleRow, ScheduleRunRow},
 };
 
+/// So many runs are worth a thread that makes their `run_data` while the other rows are written.
+const BESIDE_FROM: usize = 32;
 /// Of so many runs the events are read at once: a run may have many.
 const RUNS_READ_AT_ONCE: usize = 32;
 
@@ -35,6 +37,8 @@ pub(super) struct Gathered<'a, 'e> {
     /// The sessions that were there, as they were.
     stored_sessions: BTreeMap<SessionId, SessionRow>,
     runs: BTreeMap<RunId, Kept<RunRow>>,
+    /// Of those the ones that have ended, as long as nobody asks for their rows.
+    runs_ended: BTreeMap<RunId, EndedRun>,
     /// The runs of which nothing was there.
     runs_new: BTreeSet<RunId>,
     /// The runs whose earlier events will be asked for, in that order.
@@ -67,6 +71,7 @@ impl<'a, 'e> Gathered<'a, 'e> {
             sessions: BTreeMap::new(),
             stored_sessions: BTreeMap::new(),
             runs: BTreeMap::new(),
+            runs_ended: BTreeMap::new(),
             runs_new: BTreeSet::new(),
             events_wanted: VecDeque::new(),
             events_stored: BTreeMap::new(),
@@ -166,10 +171,25 @@ impl<'a, 'e> Gathered<'a, 'e> {
 
     /// Writes what has changed of the partition's own, and forgets what was read.
     fn write_own(&mut self) -> Result<(), ViewError> {
-        self.write_sessions()?;
-        let runs = std::mem::take(&mut self.runs);
+        let (runs, ended) = (std::mem::take(&mut self.runs), std::mem::take(&mut self.runs_ended));
         self.runs_new.clear();
-        rows::put_runs(self.database, &changed(runs.values()).collect::<Vec<_>>())?;
+        let written: Vec<_> = changed(runs.values()).collect();
+        let data = || written.iter().map(|row| data_of(row, &ended)).collect::<Vec<_>>();
+        if written.len() < BESIDE_FROM {
+            self.write_others(&runs)?;
+            return rows::put_runs(self.database, &written, &data());
+        }
+        std::thread::scope(|scope| {
+            let data = scope.spawn(data);
+            self.write_others(&runs)?;
+            let data = data.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            rows::put_runs(self.database, &written, &data)
+        })
+    }
+
+    /// All but the runs' own rows.
+    fn write_others(&mut self, runs: &BTreeMap<RunId, Kept<RunRow>>) -> Result<(), ViewError> {
+        self.write_sessions()?;
         let events = std::mem::take(&mut self.events_new);
         let of_runs = events.iter().filter_map(|(run, events)| Some((run, runs.get(run)?.row.as_ref()?, events)));
         let named =
@@ -235,6 +255,11 @@ fn looks_back(event: &RunEvent) -> bool {
     matches!(event, StepInDoubt(_) | StepResolved(_) | StepAnswered(_) | StepExpired(_) | Requeued(_)) || event.is_end()
 }
 
+/// The `run_data` of a row as it is stored.
+fn data_of(row: &RunRow, ended: &BTreeMap<RunId, EndedRun>) -> String {
+    ended.get(&row.run_id).map_or_else(|| row.run_data.to_string(), |ended| ended.data().to_string())
+}
+
 fn changed<'k, T: 'k>(kept: impl Iterator<Item = &'k Kept<T>>) -> impl Iterator<Item = &'k T> {
     kept.filter(|kept| kept.changed).filter_map(|kept| kept.row.as_ref())
 }
@@ -266,11 +291,21 @@ impl<'e> Rows<'e> for Gathered<'_, 'e> {
         if !self.runs.contains_key(run) {
             self.read_runs(BTreeSet::from([run]))?;
         }
+        if let Some(ended) = self.runs_ended.remove(run) {
+            self.put_run(ended.whole())?;
+        }
         Ok(self.runs.get(run).and_then(|kept| kept.row.as_ref()))
     }
 
     fn put_run(&mut self, row: RunRow) -> Result<(), ViewError> {
+        self.runs_ended.remove(&row.run_id);
         self.runs.insert(row.run_id.clone(), Kept { row: Some(row), changed: true });
+        Ok(())
+    }
+
+    fn put_ended_run(&mut self, run: EndedRun) -> Result<(), ViewError> {
+        self.put_run(run.row.clone())?;
+        self.runs_ended.insert(run.row.run_id.clone(), run);
         Ok(())
     }
 

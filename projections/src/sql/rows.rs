@@ -192,9 +192,9 @@ const PUT_RUN: &str = "
     ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, updated_at = excluded.updated_at, run_data = excluded.run_data";
 
-/// Writes rows of runs.
-pub(super) fn put_runs(database: Database<'_>, rows: &[&RunRow]) -> Result<(), ViewError> {
-    let values = rows.iter().map(|row| {
+/// Writes rows of runs, each with this `run_data`.
+pub(super) fn put_runs(database: Database<'_>, rows: &[&RunRow], data: &[String]) -> Result<(), ViewError> {
+    let values = rows.iter().zip(data).map(|(row, data)| {
         values![
             row.run_id.as_str(),
             row.session_id.as_str(),
@@ -206,7 +206,7 @@ pub(super) fn put_runs(database: Database<'_>, rows: &[&RunRow]) -> Result<(), V
             row.run_index,
             row.created_at,
             row.updated_at,
-            row.run_data.to_string(),
+            data,
         ]
     });
     database.execute_each(PUT_RUN, &values.collect::<Vec<_>>())
