@@ -4,6 +4,7 @@
 //! runs with one partition and with four, so that nothing leans on there being one; on Kafka, where opening a
 //! world takes seconds, with four. `REENACT_KAFKA_VERSION` chooses the brokers.
 
+mod keys;
 mod rules;
 mod support;
 mod worlds;
