@@ -81,6 +81,7 @@ macro_rules! contracts {
 contracts! {
     memory: worlds::Memory,
     embedded: worlds::Embedded,
+    sealed: worlds::Sealed,
     kafka_one: worlds::Kafka<1>,
     kafka_three: worlds::Kafka<3>,
 }
