@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use reenact_events::{NodeId, Owner, keys::Scrubs};
 
-use super::{Done, PAUSE, Trouble, Work};
+use super::{PAUSE, Trouble, report::Done, work::Work};
 
 /// How long it is waited for before something else is done in between.
 const WITHIN: Duration = Duration::from_secs(10);
