@@ -36,4 +36,4 @@ pub mod states;
 pub mod step;
 
 pub use node::NodeHandle;
-pub use shared::{OpenStore, Settings, Shared, Tools};
+pub use shared::{ForgetStore, OpenStore, Settings, Shared, Tools};

@@ -160,15 +160,18 @@ impl NodeHandle {
         family::kill(self.actor.get_cell());
     }
 
-    /// Leaves nothing of what was removed from the states of the partitions that are served here, neither in their
-    /// stores nor in snapshots.
+    /// Leaves nothing of what was removed from the states of all partitions: stores of those that are served here are
+    /// written anew and their snapshots removed, stores of others, which may be left from an earlier ownership, are
+    /// forgotten.
     ///
     /// # Errors
-    /// With what is wrong, when a partition is not served or its store or snapshots cannot be written.
+    /// With what is wrong, when a partition is on its way or refused, or its store or snapshots cannot be written.
     pub async fn scrub(&self) -> Result<(), String> {
-        for number in (0..self.shared.tools.log.partitions()).map(PartitionId) {
+        let stopped = || "the node has stopped".to_owned();
+        let (reply, served) = oneshot::channel();
+        self.actor.cast(NodeMessage::Forget(reply)).map_err(|_| stopped())?;
+        for (number, actor) in served.await.map_err(|_| stopped())?? {
             let gone = || format!("partition {number} is not served now");
-            let actor = self.shared.partition(number).ok_or_else(gone)?;
             let (reply, scrubbed) = oneshot::channel();
             actor.cast(PartitionMessage::Scrub(reply)).map_err(|_| gone())?;
             scrubbed.await.map_err(|_| gone())?.map_err(|error| format!("partition {number}: {error}"))?;

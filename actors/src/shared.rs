@@ -33,6 +33,9 @@ pub(crate) const EXPORTS_MAX: u32 = 4;
 /// changes that passed by an export would be missed by it.
 pub type OpenStore = Arc<dyn Fn(PartitionId) -> Result<Arc<ExportableStore>, StoreError> + Send + Sync>;
 
+/// Leaves nothing of the store of a partition that nobody works on here: it is folded anew when the partition comes back.
+pub type ForgetStore = Arc<dyn Fn(PartitionId) -> Result<(), StoreError> + Send + Sync>;
+
 /// What a node works with. Implementations are picked by the binary.
 #[derive(Clone)]
 pub struct Tools {
@@ -40,6 +43,8 @@ pub struct Tools {
     pub log: Arc<dyn EventLog>,
     /// Opens state stores.
     pub open_store: OpenStore,
+    /// Forgets them.
+    pub forget_store: ForgetStore,
     /// Where snapshots of state stores lie, if they are made.
     pub shelf: Option<Arc<dyn Shelf>>,
     /// Large bytes.

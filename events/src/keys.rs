@@ -3,12 +3,12 @@
 //! A key that was destroyed leaves its name behind, so a table that was lost is told apart from a user that was
 //! erased: what is sealed with a key that nobody knows is damage, and is never shown as `[erased]`.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
-use crate::UserId;
+use crate::{NodeId, UserId};
 
 /// A key as its table holds it.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,7 +46,29 @@ pub struct KeyError {
     pub reason: Arc<str>,
 }
 
-/// Where keys are kept. What it says is durable when a call returns.
+/// A report about an erasure, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptReport {
+    /// What it says.
+    pub text: String,
+    /// Whether nothing is left to be done.
+    pub is_finished: bool,
+}
+
+/// The right to work on erasures: its holder is the only one until it is dropped, or dies.
+pub type Turn = Box<dyn Send + Sync>;
+
+/// How far nodes are with what erasures ask of them: to leave nothing of what was removed from their states. It is
+/// asked for in rounds, and who has done one has done all before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scrubs {
+    /// The latest round that was asked for; 0 when none was.
+    pub asked: u64,
+    /// The latest round that each node has done.
+    pub done: BTreeMap<NodeId, u64>,
+}
+
+/// Where keys are kept, and what their destruction asks for. What it says is durable when a call returns.
 pub trait KeyTable: Send + Sync {
     /// Where it is, for people.
     fn place(&self) -> Arc<str>;
@@ -57,8 +79,23 @@ pub trait KeyTable: Send + Sync {
     fn find(&self, id: Uuid) -> BoxFuture<'_, Result<Known, KeyError>>;
     /// Destroys the keys of a user, so that their bytes are nowhere in the table; the names of all that ever were.
     fn destroy<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<Vec<Uuid>, KeyError>>;
-    /// Keeps the report about the erasure of a user, in place of an earlier one.
-    fn keep_report<'a>(&'a self, user: &'a UserId, report: &'a str) -> BoxFuture<'a, Result<(), KeyError>>;
-    /// The reports about all erasures, by user.
-    fn reports(&self) -> BoxFuture<'_, Result<Vec<(UserId, String)>, KeyError>>;
+    /// The report about the latest erasure of a user, if there was one.
+    fn report<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<Option<String>, KeyError>>;
+    /// Keeps a report about the erasure of a user in place of `before`; false when another stands there by now.
+    fn keep_report<'a>(
+        &'a self,
+        user: &'a UserId,
+        before: Option<&'a str>,
+        report: &'a KeptReport,
+    ) -> BoxFuture<'a, Result<bool, KeyError>>;
+    /// The reports that are not finished, by user.
+    fn unfinished(&self) -> BoxFuture<'_, Result<Vec<(UserId, String)>, KeyError>>;
+    /// The right to work on erasures, if nobody has it.
+    fn turn(&self) -> BoxFuture<'_, Result<Option<Turn>, KeyError>>;
+    /// Asks all nodes to scrub once more; the number of this round.
+    fn ask_scrub(&self) -> BoxFuture<'_, Result<u64, KeyError>>;
+    /// What was asked for, and how far the nodes are.
+    fn scrubs(&self) -> BoxFuture<'_, Result<Scrubs, KeyError>>;
+    /// A node has done a round.
+    fn scrubbed<'a>(&'a self, node: &'a NodeId, round: u64) -> BoxFuture<'a, Result<(), KeyError>>;
 }

@@ -16,6 +16,9 @@
 //!
 //! **Not here.** Deciding anything, sending commands (`actors`), live streams, HTTP shapes (`deploy/server`).
 //!
+//! **Beside the views**, [`PostgresKeys`]: the keys of users' content are no view and cannot be folded again, but the
+//! way to a PostgreSQL server, its locks and what its errors mean are in this room.
+//!
 //! Read in this order: [`query`], [`position`], [`fold`], [`memory`], [`views`], then `sql`.
 
 pub mod audit;
@@ -48,5 +51,5 @@ pub use loader::{Loader, TOGETHER_BYTES, TOGETHER_EVENTS};
 pub use memory::MemoryViews;
 pub use position::{Position, Progress};
 pub use rebuild::Rebuilds;
-pub use sql::postgres::address::PostgresAddress;
+pub use sql::postgres::{address::PostgresAddress, keys::PostgresKeys};
 pub use views::Views;

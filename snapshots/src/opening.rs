@@ -235,6 +235,11 @@ fn remove_all_but(kept: &Path, home: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Removes all generations of a store that nobody has open.
+pub(crate) fn remove_home(home: &Path) -> Result<(), StoreError> {
+    remove(home).map_err(|error| no_access(home, &error))
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {

@@ -18,7 +18,7 @@ use reenact_events::{LogId, PartitionId};
 
 use crate::{
     Change, Discarded, Position, StateStore, StoreError, codec,
-    opening::{Opened, caught, open_as_it_is, open_fresh, open_or_discard},
+    opening::{Opened, caught, open_as_it_is, open_fresh, open_or_discard, remove_home},
     sealed::{Identity, SUMMARY_KEY, Summary, Totals, inner_key, outer_key, seal, unseal},
     store::{Entries, first_at_or_after},
 };
@@ -74,6 +74,14 @@ impl SledStore {
         }
         let opened = open_as_it_is(&home, Identity { log_id, partition, fingerprint })?;
         Ok(opened.map(|opened| Self { home, live: RwLock::new(Live::new(opened)) }))
+    }
+
+    /// Removes the store of a partition that nobody has open, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(dir: &Path, partition: PartitionId) -> Result<(), StoreError> {
+        remove_home(&dir.join(format!("partition-{partition}")))
     }
 
     // A panic of sled is caught below these locks, so a poisoned one can only be whole.

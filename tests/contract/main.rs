@@ -4,6 +4,7 @@
 //! runs with one partition and with four, so that nothing leans on there being one; on Kafka, where opening a
 //! world takes seconds, with four. `REENACT_KAFKA_VERSION` chooses the brokers.
 
+mod keys;
 mod rules;
 mod support;
 mod worlds;
@@ -80,6 +81,7 @@ macro_rules! contracts {
 contracts! {
     memory: worlds::Memory,
     embedded: worlds::Embedded,
+    sealed: worlds::Sealed,
     kafka_one: worlds::Kafka<1>,
     kafka_three: worlds::Kafka<3>,
 }

@@ -140,7 +140,8 @@ pub(crate) async fn take<T>(stream: &mut BoxStream<'static, Result<T, LogError>>
 
 /// A command for the session; the id says which.
 pub(crate) fn command(id: &str) -> Command {
-    let body = CommandBody::DeleteSession { session_id: SessionId::trusted("s"), runs: None, reason: None };
+    let (session_id, reason) = (SessionId::trusted("s"), Some("what a user said".into()));
+    let body = CommandBody::DeleteSession { session_id, runs: None, reason };
     Command::new(CommandId::trusted(id), Some(UserId::trusted("u")), body)
 }
 

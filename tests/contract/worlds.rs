@@ -13,6 +13,7 @@ use reenact_embedded::{EmbeddedLog, Options};
 use reenact_events::{EventLog, LogId, MemoryLog, Ownership, Timestamp, ids};
 use reenact_kafka::KafkaLog;
 use reenact_kafka_rig::Cluster;
+use reenact_sealed::{KeyRing, SealedLog, SqliteKeys};
 use tempfile::TempDir;
 
 /// A log with its durable content.
@@ -76,6 +77,28 @@ impl World for Embedded {
     fn restart(&mut self) {
         self.log = None;
         self.start();
+    }
+}
+
+/// [`SealedLog`] over [`EmbeddedLog`], with the keys in a file.
+pub(crate) struct Sealed {
+    inner: Embedded,
+    keys: TempDir,
+}
+
+impl World for Sealed {
+    fn open(partitions: u32) -> Self {
+        Self { inner: Embedded::open(partitions), keys: TempDir::new().expect("has a directory") }
+    }
+
+    fn log(&self) -> Arc<dyn EventLog> {
+        let log = self.inner.log();
+        let keys = SqliteKeys::open(&self.keys.path().join("keys.db"), log.log_id()).expect("opens");
+        Arc::new(SealedLog::new(log, KeyRing::new(Arc::new(keys), None)))
+    }
+
+    fn restart(&mut self) {
+        self.inner.restart();
     }
 }
 

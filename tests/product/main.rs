@@ -50,6 +50,7 @@ mod rebuild_kills;
 mod refused_starts;
 mod requeue;
 mod retention;
+mod sealed_content;
 mod session_state;
 mod snapshots;
 mod structured_output;

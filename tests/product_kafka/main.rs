@@ -40,6 +40,9 @@ mod a32_pages;
 mod a33_connections;
 #[path = "../product/a38_rebuild.rs"]
 mod a38_rebuild;
+mod erased_nodes;
+#[path = "../product/erasure.rs"]
+mod erasure;
 #[path = "../product/forks.rs"]
 mod forks;
 mod ground;

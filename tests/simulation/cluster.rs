@@ -215,6 +215,7 @@ impl Cluster {
         let agent = steps::agent();
         Tools {
             log: Arc::new(log.clone()),
+            forget_store: Arc::new(|_| Ok(())),
             open_store: Arc::new(move |partition| {
                 let inner = stores.lock().expect("stores").entry(partition).or_default().clone();
                 let (weather, dice, broken) = (weather.clone(), dice.child(), AtomicBool::new(false));

@@ -126,6 +126,7 @@ impl Scene {
         let tools = Tools {
             log: self.log.clone(),
             open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
+            forget_store: Arc::new(|_| Ok(())),
             shelf: with_shelf.then(|| self.shelf.clone() as Arc<dyn Shelf>),
             blobs: Arc::new(MemoryBlobs::default()),
             steps: Arc::new(SimulatedSteps { dice: Dice::new(0), ledger, panic_per_mille: 0 }),

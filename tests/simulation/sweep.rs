@@ -197,6 +197,7 @@ impl Scene {
         Tools {
             log: Arc::new(self.log.clone()),
             open_store: Arc::new(move |_| Ok(Arc::new(ExportableStore::new(store.clone())))),
+            forget_store: Arc::new(|_| Ok(())),
             shelf: None,
             blobs: Arc::new(MemoryBlobs::default()),
             steps,

@@ -160,6 +160,7 @@ impl World {
         let (stores, weather, dice) = (self.stores.clone(), self.weather.clone(), self.dice.child());
         Tools {
             log: Arc::new(log.clone()),
+            forget_store: Arc::new(|_| Ok(())),
             open_store: Arc::new(move |partition| {
                 let mut stores = stores.lock().expect("stores");
                 let inner = stores.entry(partition).or_default().clone();

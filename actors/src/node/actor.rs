@@ -33,9 +33,14 @@ pub(super) enum NodeMessage {
     /// The log of a refused partition has changed; what its last event is now.
     SeenTo(PartitionId, Option<Offset>),
     Stopped(PartitionId),
+    /// Forget the stores of partitions that are not worked on here; those that are served.
+    Forget(oneshot::Sender<Result<Served, String>>),
     /// Let go of everything, in order.
     Leave(oneshot::Sender<()>),
 }
+
+/// Partitions that are served.
+pub(super) type Served = Vec<(PartitionId, ActorRef<PartitionMessage>)>;
 
 pub(super) struct NodeActor;
 
@@ -172,6 +177,8 @@ impl Actor for NodeActor {
             NodeMessage::Failed(number, failure) => state.failed(number, &failure),
             NodeMessage::SeenTo(number, last) => state.seen_to(number, last),
             NodeMessage::Stopped(number) => state.stopped(number),
+            // Who asked may have gone.
+            NodeMessage::Forget(reply) => reply.send(state.forget_others().await).unwrap_or_default(),
             NodeMessage::Leave(reply) => state.leave(reply),
         }
         state.end_if_left().await;
@@ -357,6 +364,23 @@ impl NodeState {
         place.refused_at = None;
         place.pause_ms = 0;
         place.released.clear();
+    }
+
+    /// Nothing is granted or comes to rest meanwhile, since this actor is told of it.
+    async fn forget_others(&self) -> Result<Served, String> {
+        let (mut served, mut others) = (Vec::new(), Vec::new());
+        for number in (0..self.shared.tools.log.partitions()).map(PartitionId) {
+            match self.places.get(&number) {
+                Some(Place { work: Some(Work::Actor(actor)), .. }) => served.push((number, actor.clone())),
+                Some(place) if !place.tenure.is_away() => return Err(format!("partition {number} is not served now")),
+                _ => others.push(number),
+            }
+        }
+        let forget = self.shared.tools.forget_store.clone();
+        let forgotten = tokio::task::spawn_blocking(move || others.into_iter().try_for_each(|number| forget(number)));
+        let ended = |error| format!("forgetting a store ended early: {error}");
+        forgotten.await.map_err(ended)?.map_err(|error| error.to_string())?;
+        Ok(served)
     }
 
     fn leave(&mut self, reply: oneshot::Sender<()>) {

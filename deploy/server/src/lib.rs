@@ -15,6 +15,7 @@ pub mod erasure;
 pub mod http;
 pub mod progress;
 pub mod retention;
+pub mod scrubs;
 pub mod server;
 pub mod telemetry;
 pub mod wiring;

@@ -5,23 +5,18 @@ pub mod keys;
 pub mod log;
 pub mod objects;
 pub mod shelf;
+mod stores;
 mod views;
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
-use reenact_actors::{NodeHandle, OpenStore, Settings, Tools, keys::SHAPES};
+use reenact_actors::{NodeHandle, Settings, Tools};
 use reenact_agents::{AgentSteps, DirBlobs, demo_agent, load_agents};
 use reenact_events::{Blobs, Clock, EventLog, LogError, LogId, NodeId, Offset, PartitionId, agent::AgentSpec};
 use reenact_projections::{Rebuilds, ViewError, Views};
-use reenact_sealed::{SealedBlobs, SealedLog};
-use reenact_snapshots::{ExportableStore, SledStore, codec};
-use tokio::task::JoinSet;
+use reenact_sealed::{KeyRing, SealedBlobs, SealedLog};
+use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     clock::SystemClock,
@@ -29,6 +24,7 @@ use crate::{
     erasure::{self, Erasures},
     http::state::{App, Own, Services},
     retention,
+    scrubs::{self, Scrubber},
 };
 
 /// What takes commands.
@@ -85,9 +81,12 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     app.stage("the data directory is being opened");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = log::open(config, app, clock.clone()).await?;
-    let (place, log_id) = (config.clone(), opened.log.log_id());
-    let ring = blocking(move || keys::open(&place, log_id)).await??;
+    let log_id = opened.log.log_id();
+    let ring = keys::open(config, app, log_id).await?;
     let blobs = blobs(config, app, log_id).await?;
+    if let Some(ring) = &ring {
+        scrubs::begin(&**ring.table(), &config.data).await?;
+    }
     let (log, blobs): (Arc<dyn EventLog>, Arc<dyn Blobs>) = match &ring {
         None => (opened.log, blobs),
         Some(ring) => {
@@ -98,9 +97,11 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
     let rebuilds = Rebuilds::new(generations, views.clone(), log.clone());
     let mut follow = views::follow(app, &views, &log);
     let steps = AgentSteps::new(blobs.clone(), clock.clone()).context("models and tools cannot be called")?;
+    let (open_store, forget_store) = stores::stores(config, &*log);
     let tools = Tools {
         log: log.clone(),
-        open_store: stores(config, &*log),
+        open_store,
+        forget_store,
         shelf: config.snapshots.place.as_ref().map(shelf::open).transpose()?,
         blobs: blobs.clone(),
         steps: Arc::new(steps),
@@ -124,12 +125,12 @@ pub async fn restore(config: &Config, app: &App) -> anyhow::Result<Deployment> {
         caught_up = caught_up(app, &node, &views, &*log) => caught_up?,
     }
     let own = Own { node: config.node.clone(), endpoint: config.advertise.clone() };
-    let erasures = ring.map(|ring| Arc::new(Erasures::new(ring, config.blob_grace)));
-    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own, erasures.clone()));
     let mut chores = JoinSet::new();
-    if let Some(erasures) = erasures {
-        chores.spawn(erasure::for_ever(app.clone(), erasures));
-    }
+    let erasures = match ring {
+        None => None,
+        Some(ring) => Some(erasing(config, app, &node, ring, &mut chores).await),
+    };
+    app.restored(Services::new(node.clone(), views, rebuilds, blobs, log, own, erasures));
     if !config.retention.is_empty() {
         chores.spawn(retention::for_ever(app.clone(), config.retention.clone(), config.retention_period));
     }
@@ -162,23 +163,29 @@ async fn blobs(config: &Config, app: &App, log_id: LogId) -> anyhow::Result<Arc<
     Ok(blobs)
 }
 
-fn stores(config: &Config, log: &dyn EventLog) -> OpenStore {
-    let (folder, log_id, fingerprint) = (config.data.join("state"), log.log_id(), codec::fingerprint(SHAPES));
-    // A partition that is restored again goes on with the store that is open: sled locks its folder.
-    let opened: Mutex<BTreeMap<PartitionId, Arc<ExportableStore>>> = Mutex::default();
-    Arc::new(move |partition| {
-        let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = opened.get(&partition) {
-            return Ok(store.clone());
+/// Does before anything is served what erasures have asked of the node while it was away, unless a partition is refused
+/// whose store then stays as it is; and goes on with erasures afterwards.
+async fn erasing(
+    config: &Config,
+    app: &App,
+    node: &Node,
+    ring: KeyRing,
+    chores: &mut JoinSet<Infallible>,
+) -> Arc<Erasures> {
+    let asked = Arc::new(Notify::new());
+    let name = NodeId::trusted(&config.node);
+    let scrubber = Scrubber::new(ring.table().clone(), node.clone(), name, &config.data, asked.clone());
+    while let Err(error) = scrubber.look().await {
+        app.stage(&format!("the states still hold what erased users have said: {error:#}"));
+        if !node.readiness().refused.is_empty() {
+            break;
         }
-        let (store, discarded) = SledStore::open(&folder, log_id, partition, fingerprint)?;
-        if let Some(discarded) = discarded {
-            tracing::warn!(%partition, reason = discarded.reason, "the state store is discarded and folded again");
-        }
-        let store = Arc::new(ExportableStore::new(Arc::new(store)));
-        opened.insert(partition, store.clone());
-        Ok(store)
-    })
+        tokio::time::sleep(RETRY).await;
+    }
+    chores.spawn(scrubber.for_ever());
+    let erasures = Arc::new(Erasures::new(ring, config.blob_grace, asked));
+    chores.spawn(erasure::for_ever(app.clone(), erasures.clone()));
+    erasures
 }
 
 /// Waits until something stored turns out not to be readable, where nobody else could make it so again: then there

@@ -28,7 +28,7 @@ use crate::{
     ownership::Ownership,
     producer::{Outgoing, Producer},
     reader::{self, Wish, number},
-    record, watch,
+    record, taken, watch,
     writer::{Common, Job},
 };
 
@@ -324,6 +324,11 @@ impl EventLog for KafkaLog {
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {
         let common = self.inner.common.clone();
         blocking(move || owners(&common)).boxed()
+    }
+
+    fn drop_taken_commands(&self) -> BoxFuture<'_, Result<Vec<(PartitionId, Offset)>, LogError>> {
+        let common = self.inner.common.clone();
+        blocking(move || taken::drop_taken(&common)).boxed()
     }
 }
 

@@ -114,6 +114,8 @@ const COMMANDS: &[Setting] = &[
     must("cleanup.policy", "delete", "compaction would drop commands that share a key"),
     at_least("retention.ms", "604800000", DAY_MS, "a command must outlive an outage of a day"),
     at_least("retention.bytes", "-1", i64::MAX, "commands that were not read yet must not be dropped"),
+    // A file that is written to is kept whole, also when all that is in it was deleted.
+    made("segment.ms", "86400000"),
     at_least("max.message.bytes", "1048588", EVENT_RECORD_BYTES, "a command may have 512 KiB beside its headers"),
     NO_UNCLEAN,
 ];

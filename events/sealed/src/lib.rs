@@ -16,5 +16,5 @@ mod sqlite;
 pub use blobs::SealedBlobs;
 pub use cipher::{MasterKey, MasterKeyError};
 pub use log::SealedLog;
-pub use ring::{KeyRing, OpenError};
+pub use ring::{FRESH_FOR, KeyRing, OpenError};
 pub use sqlite::SqliteKeys;

@@ -266,4 +266,8 @@ impl EventLog for SealedLog {
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, LogError>> {
         self.inner.owners()
     }
+
+    fn drop_taken_commands(&self) -> BoxFuture<'_, Result<Vec<(PartitionId, Offset)>, LogError>> {
+        self.inner.drop_taken_commands()
+    }
 }

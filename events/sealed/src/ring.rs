@@ -1,4 +1,4 @@
-//! The keys at hand: those of the table that were used in the last minute.
+//! The keys at hand: those of the table that were used in the last moments.
 
 use std::{
     collections::BTreeMap,
@@ -16,8 +16,9 @@ use uuid::Uuid;
 
 use crate::cipher::{Cipher, KEY_BYTES, MasterKey};
 
-/// How long a key is used without a look at the table: a node that misses an erasure goes on no longer than this.
-const FRESH_FOR: Duration = Duration::from_secs(60);
+/// How long a key is used without a look at the table. Not every process reads in the log of an erasure; once this is
+/// over none has a key that was destroyed before.
+pub const FRESH_FOR: Duration = Duration::from_secs(15);
 /// Keys that are kept at hand; beyond them all are looked up anew.
 const KEYS_MAX: usize = 100_000;
 
@@ -118,7 +119,7 @@ impl KeyRing {
     }
 
     /// Somebody has destroyed the keys of a user.
-    pub fn forget(&self, user: &UserId) {
+    pub(crate) fn forget(&self, user: &UserId) {
         let mut at_hand = self.at_hand();
         let current = at_hand.by_user.remove(user).map(|(cipher, _)| cipher.id);
         // Earlier keys of this user may be at hand too, and are not told apart from others'.

@@ -8,8 +8,8 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use reenact_events::{
-    LogId, UserId,
-    keys::{KeptKey, KeyError, KeyTable, Known},
+    LogId, NodeId, UserId,
+    keys::{KeptKey, KeptReport, KeyError, KeyTable, Known, Scrubs, Turn},
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use uuid::Uuid;
@@ -23,7 +23,12 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS keys (key_id BLOB PRIMARY KEY, user_id TEXT NOT NULL, secret BLOB) WITHOUT ROWID;
     CREATE UNIQUE INDEX IF NOT EXISTS current_keys ON keys (user_id) WHERE secret IS NOT NULL;
     CREATE INDEX IF NOT EXISTS keys_of_user ON keys (user_id);
-    CREATE TABLE IF NOT EXISTS erasures (user_id TEXT PRIMARY KEY, report TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS erasures (
+        user_id TEXT PRIMARY KEY, report TEXT NOT NULL, is_finished INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS unfinished ON erasures (user_id) WHERE is_finished = 0;
+    CREATE TABLE IF NOT EXISTS scrub_rounds (round INTEGER PRIMARY KEY);
+    CREATE TABLE IF NOT EXISTS scrubs (node TEXT PRIMARY KEY, round INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
 /// See the module. Clones share it.
@@ -130,6 +135,11 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
+/// A round, which is counted from 0.
+fn number(stored: i64) -> u64 {
+    stored.unsigned_abs()
+}
+
 impl KeyTable for SqliteKeys {
     fn place(&self) -> Arc<str> {
         self.place.clone()
@@ -173,23 +183,81 @@ impl KeyTable for SqliteKeys {
         self.blocking(move |keys| keys.destroy_now(&user))
     }
 
-    fn keep_report<'a>(&'a self, user: &'a UserId, report: &'a str) -> BoxFuture<'a, Result<(), KeyError>> {
-        let (user, report) = (user.clone(), report.to_owned());
+    fn report<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<Option<String>, KeyError>> {
+        let user = user.clone();
         self.blocking(move |keys| {
-            let put = "INSERT INTO erasures VALUES (?1, ?2) ON CONFLICT (user_id) DO UPDATE SET report = ?2";
-            keys.with(|connection| connection.execute(put, [user.as_str(), &report]).map(|_| ()))
+            let one = "SELECT report FROM erasures WHERE user_id = ?1";
+            keys.with(|connection| connection.query_row(one, [user.as_str()], |row| row.get(0)).optional())
         })
     }
 
-    fn reports(&self) -> BoxFuture<'_, Result<Vec<(UserId, String)>, KeyError>> {
+    fn keep_report<'a>(
+        &'a self,
+        user: &'a UserId,
+        before: Option<&'a str>,
+        report: &'a KeptReport,
+    ) -> BoxFuture<'a, Result<bool, KeyError>> {
+        let (user, before, report) = (user.clone(), before.map(str::to_owned), report.clone());
+        self.blocking(move |keys| {
+            let (text, is_finished) = (&report.text, report.is_finished);
+            let kept = keys.with(|connection| match before {
+                None => {
+                    let add = "INSERT INTO erasures VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+                    connection.execute(add, params![user.as_str(), text, is_finished])
+                }
+                Some(before) => {
+                    let put = "UPDATE erasures SET report = ?2, is_finished = ?3 WHERE user_id = ?1 AND report = ?4";
+                    connection.execute(put, params![user.as_str(), text, is_finished, before])
+                }
+            })?;
+            Ok(kept == 1)
+        })
+    }
+
+    fn unfinished(&self) -> BoxFuture<'_, Result<Vec<(UserId, String)>, KeyError>> {
         self.blocking(|keys| {
             keys.with(|connection| {
-                let mut rows = connection.prepare("SELECT user_id, report FROM erasures ORDER BY user_id")?;
+                let all = "SELECT user_id, report FROM erasures WHERE is_finished = 0 ORDER BY user_id";
+                let mut rows = connection.prepare(all)?;
                 let read = |row: &rusqlite::Row<'_>| {
                     Ok((UserId::trusted(&row.get::<_, String>(0)?), row.get::<_, String>(1)?))
                 };
                 rows.query_map([], read)?.collect()
             })
+        })
+    }
+
+    /// A file is one node's.
+    fn turn(&self) -> BoxFuture<'_, Result<Option<Turn>, KeyError>> {
+        async { Ok(Some(Box::new(()) as Turn)) }.boxed()
+    }
+
+    fn ask_scrub(&self) -> BoxFuture<'_, Result<u64, KeyError>> {
+        self.blocking(|keys| {
+            let next = "INSERT INTO scrub_rounds SELECT coalesce(max(round), 0) + 1 FROM scrub_rounds RETURNING round";
+            keys.with(|connection| connection.query_row(next, [], |row| row.get(0).map(number)))
+        })
+    }
+
+    fn scrubs(&self) -> BoxFuture<'_, Result<Scrubs, KeyError>> {
+        self.blocking(|keys| {
+            keys.with(|connection| {
+                let asked = "SELECT coalesce(max(round), 0) FROM scrub_rounds";
+                let asked = connection.query_row(asked, [], |row| row.get(0).map(number))?;
+                let mut rows = connection.prepare("SELECT node, round FROM scrubs")?;
+                let read =
+                    |row: &rusqlite::Row<'_>| Ok((NodeId::trusted(&row.get::<_, String>(0)?), row.get(1).map(number)?));
+                Ok(Scrubs { asked, done: rows.query_map([], read)?.collect::<rusqlite::Result<_>>()? })
+            })
+        })
+    }
+
+    fn scrubbed<'a>(&'a self, node: &'a NodeId, round: u64) -> BoxFuture<'a, Result<(), KeyError>> {
+        let node = node.clone();
+        self.blocking(move |keys| {
+            let put = "INSERT INTO scrubs VALUES (?1, ?2) ON CONFLICT (node) DO UPDATE SET round = ?2";
+            let round = i64::try_from(round).unwrap_or(i64::MAX);
+            keys.with(|connection| connection.execute(put, params![node.as_str(), round]).map(|_| ()))
         })
     }
 }
@@ -207,49 +275,28 @@ mod tests {
     }
 
     #[test]
-    fn a_destroyed_key_is_known_by_name_and_its_bytes_are_nowhere() {
+    fn the_bytes_of_a_destroyed_key_are_in_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("keys.db");
-        let log_id = LogId(Uuid::from_u128(1));
-        let (alice, bob) = (UserId::trusted("alice"), UserId::trusted("bob"));
-        let runtime = runtime();
-        let keys = SqliteKeys::open(&file, log_id).unwrap();
-        runtime.block_on(async {
-            assert_eq!(keys.of_user(&alice, kept(0xa1)).await.unwrap(), kept(0xa1));
-            assert_eq!(keys.of_user(&alice, kept(0xa2)).await.unwrap(), kept(0xa1), "there is one already");
-            keys.of_user(&bob, kept(0xb1)).await.unwrap();
-            assert_eq!(keys.destroy(&alice).await.unwrap(), [kept(0xa1).id]);
-            assert_eq!(keys.find(kept(0xa1).id).await.unwrap(), Known::Destroyed);
-            assert_eq!(keys.find(kept(0xa2).id).await.unwrap(), Known::Nothing);
-            assert_eq!(keys.find(kept(0xb1).id).await.unwrap(), Known::Here(kept(0xb1)));
-            for entry in std::fs::read_dir(folder.path()).unwrap() {
-                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-                assert!(!bytes.windows(16).any(|window| window == [0xa1; 16]), "the key's bytes are there");
-            }
-            assert_eq!(keys.of_user(&alice, kept(0xa3)).await.unwrap(), kept(0xa3), "who comes back has a new one");
-            assert_eq!(keys.destroy(&alice).await.unwrap().len(), 2);
+        let keys = SqliteKeys::open(&folder.path().join("keys.db"), LogId(Uuid::from_u128(1))).unwrap();
+        let alice = UserId::trusted("alice");
+        runtime().block_on(async {
+            keys.of_user(&alice, kept(0xa1)).await.unwrap();
+            keys.destroy(&alice).await.unwrap();
         });
-        let other = LogId(Uuid::from_u128(2));
-        assert!(SqliteKeys::open(&file, other).is_err_and(|error| error.to_string().contains("log")));
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(!bytes.windows(16).any(|window| window == [0xa1; 16]), "the key's bytes are there");
+        }
     }
 
     #[test]
-    fn two_that_make_a_key_at_once_have_the_same() {
+    fn many_that_open_it_at_the_same_moment_all_have_it() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("keys.db");
-        let log_id = LogId(Uuid::from_u128(1));
-        let made: Vec<_> = std::thread::scope(|scope| {
-            let tries: Vec<_> = (1..=32)
-                .map(|number| {
-                    let file = &file;
-                    scope.spawn(move || {
-                        let keys = SqliteKeys::open(file, log_id).unwrap();
-                        runtime().block_on(keys.of_user(&UserId::trusted("alice"), kept(number))).unwrap()
-                    })
-                })
-                .collect();
-            tries.into_iter().map(|made| made.join().unwrap()).collect()
+        let file = &folder.path().join("keys.db");
+        std::thread::scope(|scope| {
+            let open = || SqliteKeys::open(file, LogId(Uuid::from_u128(1))).map(drop);
+            let tries: Vec<_> = (0..32).map(|_| scope.spawn(open)).collect();
+            tries.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
         });
-        assert!(made.iter().all(|key| *key == made[0]), "{made:?}");
     }
 }

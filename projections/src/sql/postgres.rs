@@ -6,6 +6,7 @@
 
 pub(crate) mod address;
 pub(crate) mod dialect;
+pub(crate) mod keys;
 mod schema;
 pub(crate) mod server;
 pub(crate) mod turns;

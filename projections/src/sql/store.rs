@@ -54,7 +54,7 @@ impl Store {
     pub(crate) async fn may_fold(&self, partition: PartitionId) -> Result<Option<MayFold>, ViewError> {
         match self {
             Self::Sqlite(_) => Ok(Some(MayFold::Alone)),
-            Self::Postgres(server) => Ok(server.turn(partition).await?.map(MayFold::InTurn)),
+            Self::Postgres(server) => Ok(server.turn(&partition.to_string()).await?.map(MayFold::InTurn)),
         }
     }
 

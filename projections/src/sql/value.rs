@@ -75,6 +75,12 @@ impl<'v> From<&'v [u8; 32]> for Value<'v> {
     }
 }
 
+impl<'v> From<&'v [u8]> for Value<'v> {
+    fn from(bytes: &'v [u8]) -> Self {
+        Self::Blob(Cow::Borrowed(bytes))
+    }
+}
+
 impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
@@ -149,6 +155,12 @@ impl Column for u64 {
 impl Column for String {
     fn read(cell: Cell<'_>) -> Option<Self> {
         if let Cell::Text(text) = cell { Some(text.into_owned()) } else { None }
+    }
+}
+
+impl Column for Vec<u8> {
+    fn read(cell: Cell<'_>) -> Option<Self> {
+        if let Cell::Blob(bytes) = cell { Some(bytes.to_vec()) } else { None }
     }
 }
 

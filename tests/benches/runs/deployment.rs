@@ -67,6 +67,7 @@ impl Deployment {
         let tools = Tools {
             log,
             open_store,
+            forget_store: Arc::new(|_| Ok(())),
             shelf: None,
             blobs: Arc::new(blobs),
             steps: Arc::new(steps),

@@ -27,7 +27,10 @@ pub(crate) async fn a_committed_batch_reads_back_as_it_was_answered(world: &mut 
             stored: None,
         })
         .collect();
-    assert_eq!(all(&*log, FIRST).await[1..], expected);
+    let mut read = all(&*log, FIRST).await.split_off(1);
+    // What is stored may be something else than what was written, which is what comes back.
+    read.iter_mut().for_each(|recorded| recorded.stored = None);
+    assert_eq!(read, expected);
 }
 
 fn oversized(writer: &mut Writer) -> reenact_events::Batch {

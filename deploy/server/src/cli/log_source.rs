@@ -68,7 +68,7 @@ impl At {
 pub(super) enum Source {
     /// In a directory, with the keys of its users' content if it is sealed.
     Directory(Reader, Option<(KeyRing, Handle)>),
-    /// On Kafka.
+    /// On Kafka, opened likewise.
     #[cfg(feature = "kafka")]
     Topics(kafka::Topics),
 }
@@ -83,7 +83,7 @@ impl Source {
                 })?;
                 Ok(Self::Directory(reader, keys::look(config)?.map(|ring| (ring, Handle::current()))))
             }
-            LogPlace::Kafka(kafka) => topics(kafka),
+            LogPlace::Kafka(kafka) => topics(config, kafka),
         }
     }
 
@@ -141,13 +141,13 @@ impl Source {
 }
 
 #[cfg(not(feature = "kafka"))]
-fn topics(kafka: &Kafka) -> anyhow::Result<Source> {
+fn topics(_: &Config, kafka: &Kafka) -> anyhow::Result<Source> {
     Err(log::no_kafka(&kafka.brokers))
 }
 
 #[cfg(feature = "kafka")]
-fn topics(place: &Kafka) -> anyhow::Result<Source> {
-    kafka::Topics::open(place).map(Source::Topics)
+fn topics(config: &Config, place: &Kafka) -> anyhow::Result<Source> {
+    kafka::Topics::open(config, place).map(Source::Topics)
 }
 
 #[cfg(feature = "kafka")]
@@ -157,9 +157,10 @@ mod kafka {
     use futures::{StreamExt, stream::BoxStream};
     use reenact_events::{EventLog, LogError, LogId, Offset, PartitionId, Recorded};
     use reenact_kafka::KafkaLog;
+    use reenact_sealed::SealedLog;
     use tokio::runtime::Handle;
 
-    use super::{Kafka, log};
+    use super::{Config, Kafka, keys, log};
     use crate::clock::SystemClock;
 
     /// Events that are handed on together.
@@ -171,13 +172,13 @@ mod kafka {
 
     /// The events of a log on Kafka, read partition by partition.
     pub(in crate::cli) struct Topics {
-        log: KafkaLog,
+        log: Arc<dyn EventLog>,
         runtime: Handle,
         tails: RefCell<BTreeMap<PartitionId, Tail>>,
     }
 
     impl Topics {
-        pub(super) fn open(kafka: &Kafka) -> anyhow::Result<Self> {
+        pub(super) fn open(config: &Config, kafka: &Kafka) -> anyhow::Result<Self> {
             let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
             let runtime = Handle::current();
             let log = runtime.block_on(KafkaLog::connect(reenact_kafka::Options {
@@ -185,6 +186,10 @@ mod kafka {
                 exact_partitions: false,
                 ..options
             }))?;
+            let log: Arc<dyn EventLog> = match keys::look_at_shared(config, kafka, log.log_id(), &runtime)? {
+                Some(ring) => Arc::new(SealedLog::new(Arc::new(log), ring)),
+                None => Arc::new(log),
+            };
             Ok(Self { log, runtime, tails: RefCell::default() })
         }
 

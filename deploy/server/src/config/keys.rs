@@ -83,13 +83,13 @@ pub const KEYS: &[Key] = &[
         "content",
         "plain",
         "How users' content is stored in a log that is made now: `plain`, or `per_user_key`, sealed so that a user can be \
-         erased; it stays for the log's whole life",
+         erased (on Kafka with `--database postgres://…`); it stays for the log's whole life",
     ),
     Key::new(
         "master-key-file",
         "",
         "A file with 64 hexadecimal digits in which the users' keys are wrapped; empty is none: then `keys.db` in the \
-         data directory is to be protected",
+         data directory, or on Kafka the database, is to be protected",
     ),
     Key::new(
         "snapshots",

@@ -223,6 +223,7 @@ impl Config {
         let explicit = layers.value("agents").source != Source::Default;
         let listen: SocketAddr = layers.parse("listen", "an address and a port like `127.0.0.1:7777`")?;
         let log = kafka::log_place(layers)?;
+        let views = database::views_place(layers, &log)?;
         let objects = match layers.text("objects").trim() {
             "" => PathBuf::from(layers.text("data")).join("blobs"),
             folder => folder.into(),
@@ -231,10 +232,10 @@ impl Config {
             data: layers.text("data").into(),
             listen,
             agents: if explicit { Agents::Folder(agents) } else { Agents::FolderOrDemo(agents) },
-            views: database::views_place(layers, &log)?,
+            content: content::content(layers, &log, &views)?,
+            views,
             snapshots: snapshots::snapshots(layers, &log, &objects)?,
             objects,
-            content: content::content(layers, &log)?,
             master_key_file: Some(layers.text("master-key-file").trim())
                 .filter(|file| !file.is_empty())
                 .map(Into::into),

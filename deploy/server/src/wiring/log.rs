@@ -16,7 +16,7 @@ use super::objects::Mark;
 #[cfg(feature = "kafka")]
 use crate::clock::SystemClock;
 use crate::{
-    config::{Config, Durability, Kafka, LogPlace},
+    config::{Config, Content, Durability, Kafka, LogPlace},
     http::state::App,
 };
 
@@ -84,18 +84,26 @@ pub fn same_as_ever(data: &Path, found: Option<LogId>) -> anyhow::Result<()> {
     )
 }
 
-/// Keeps the log's id beside what is made from it: the whole file or none is there, whatever crashes.
+/// Keeps the log's id beside what is made from it.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn remember(data: &Path, log_id: LogId) -> anyhow::Result<()> {
-    let (file, written) = (data.join(LOG_ID), data.join(LOG_ID).with_extension("new"));
+    keep(&data.join(LOG_ID), &log_id.to_string())
+}
+
+/// Writes a small file durably: the whole of it or none is there, whatever crashes.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn keep(file: &Path, text: &str) -> anyhow::Result<()> {
+    let written = file.with_extension("new");
     let durably = || {
         let mut new = File::create(&written)?;
-        new.write_all(log_id.to_string().as_bytes())?;
+        new.write_all(text.as_bytes())?;
         new.sync_all()?;
-        std::fs::rename(&written, &file)?;
-        File::open(data)?.sync_all()
+        std::fs::rename(&written, file)?;
+        file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     };
     durably().with_context(|| format!("`{}` cannot be written", file.display()))
 }
@@ -185,30 +193,137 @@ pub async fn same_objects(config: &Config, app: &App, mark: Mark) -> anyhow::Res
     }
 }
 
-#[cfg(not(feature = "kafka"))]
-async fn named_objects(kafka: &Kafka, _: &App, _: Option<Uuid>) -> anyhow::Result<Option<Uuid>> {
-    Err(no_kafka(&kafka.brokers))
+/// The object store that the log names; `offered` is it from now on when it names none.
+async fn named_objects(kafka: &Kafka, app: &App, offered: Option<Uuid>) -> anyhow::Result<Option<Uuid>> {
+    Ok(facts::object_store(kafka, app, offered).await?.as_deref().and_then(store_id))
 }
 
-/// The object store that the log names; `offered` is it from now on when it names none.
+/// As the start asks for the object store that the log names, asked once. Blocks.
+///
+/// # Errors
+/// When it cannot be asked.
 #[cfg(feature = "kafka")]
-async fn named_objects(kafka: &Kafka, app: &App, offered: Option<Uuid>) -> anyhow::Result<Option<Uuid>> {
-    let options = kafka_options(kafka, Arc::new(SystemClock), None);
-    loop {
-        let options = options.clone();
-        let ask = move || match offered {
-            Some(store) => reenact_kafka::object_store(&options, store).map(Some),
-            None => reenact_kafka::named_object_store(&options),
-        };
-        match super::blocking(ask).await? {
-            Ok(named) => return Ok(named),
-            Err(error) => {
-                tracing::warn!(%error, "the log does not say which object store is its own, trying again");
-                app.stage(&error.to_string());
-                tokio::time::sleep(RETRY).await;
+pub fn look_at_objects(options: &reenact_kafka::Options) -> Result<Option<Uuid>, reenact_events::LogError> {
+    Ok(reenact_kafka::said(options, reenact_kafka::Fact::ObjectStore)?.as_deref().and_then(store_id))
+}
+
+fn store_id(said: &str) -> Option<Uuid> {
+    Uuid::parse_str(said).ok()
+}
+
+/// What the log says of its deployment.
+#[cfg(feature = "kafka")]
+mod facts {
+    use std::sync::Arc;
+
+    use reenact_events::LogError;
+    use reenact_kafka::{Fact, Options, is_new, said, settled};
+    use uuid::Uuid;
+
+    use super::{App, Content, Kafka, RETRY, SystemClock, kafka_options};
+
+    pub(super) async fn object_store(
+        kafka: &Kafka,
+        app: &App,
+        offered: Option<Uuid>,
+    ) -> anyhow::Result<Option<String>> {
+        ask(kafka, app, move |options| match offered {
+            Some(store) => settled(options, Fact::ObjectStore, &store.to_string()).map(Some),
+            None => said(options, Fact::ObjectStore),
+        })
+        .await
+    }
+
+    pub(super) async fn content(kafka: &Kafka, app: &App, offered: Option<Content>) -> anyhow::Result<Option<String>> {
+        ask(kafka, app, move |options| match offered {
+            Some(content) => settled(options, Fact::Content, content.as_str()).map(Some),
+            None => content_of(options),
+        })
+        .await
+    }
+
+    /// What nothing is said of was made before it was said, and is plain, or is not made yet.
+    pub(super) fn content_of(options: &Options) -> Result<Option<String>, LogError> {
+        match said(options, Fact::Content)? {
+            Some(content) => Ok(Some(content)),
+            None => Ok((!is_new(options)?).then(|| Content::Plain.as_str().to_owned())),
+        }
+    }
+
+    /// Asks until the cluster answers.
+    async fn ask(
+        kafka: &Kafka,
+        app: &App,
+        question: impl Fn(&Options) -> Result<Option<String>, LogError> + Clone + Send + 'static,
+    ) -> anyhow::Result<Option<String>> {
+        let options = kafka_options(kafka, Arc::new(SystemClock), None);
+        loop {
+            let (options, question) = (options.clone(), question.clone());
+            match super::super::blocking(move || question(&options)).await? {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    tracing::warn!(%error, "the log does not say what is its own, trying again");
+                    app.stage(&error.to_string());
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         }
     }
+}
+
+/// What a build without Kafka says.
+#[cfg(not(feature = "kafka"))]
+mod facts {
+    use uuid::Uuid;
+
+    use super::{App, Content, Kafka, no_kafka};
+
+    pub(super) async fn object_store(kafka: &Kafka, _: &App, _: Option<Uuid>) -> anyhow::Result<Option<String>> {
+        Err(no_kafka(&kafka.brokers))
+    }
+
+    pub(super) async fn content(kafka: &Kafka, _: &App, _: Option<Content>) -> anyhow::Result<Option<String>> {
+        Err(no_kafka(&kafka.brokers))
+    }
+}
+
+/// How the log stores users' content, if it says so; `offered` is it from now on when it does not.
+///
+/// # Errors
+/// When it says something that is unknown here.
+pub async fn content(kafka: &Kafka, app: &App, offered: Option<Content>) -> anyhow::Result<Option<Content>> {
+    facts::content(kafka, app, offered).await?.map(|said| known_content(kafka, &said)).transpose()
+}
+
+/// As [`content`], asked once and without changing anything. Blocks.
+///
+/// # Errors
+/// When it cannot be asked, or says something that is unknown here.
+#[cfg(feature = "kafka")]
+pub fn look_at_content(kafka: &Kafka) -> anyhow::Result<Option<Content>> {
+    let said = facts::content_of(&kafka_options(kafka, Arc::new(SystemClock), None))?;
+    said.map(|said| known_content(kafka, &said)).transpose()
+}
+
+fn known_content(kafka: &Kafka, said: &str) -> anyhow::Result<Content> {
+    let unknown = || format!("log `{}.*` has content `{said}`, which this version does not know", kafka.prefix);
+    Content::parse(said).with_context(unknown)
+}
+
+/// What is said when users' content is not to be stored as the log has it.
+#[must_use]
+pub fn other_content(kafka: &Kafka, wanted: Content, known: Content) -> Option<anyhow::Error> {
+    let (prefix, known_text, wanted_text) = (&kafka.prefix, known.as_str(), wanted.as_str());
+    let is = match known {
+        Content::Plain => "stands there as it is",
+        Content::PerUserKey => "is sealed there with keys of theirs",
+    };
+    (wanted != known).then(|| {
+        anyhow::anyhow!(
+            "users' content in log `{prefix}.*` {is}, and `content` is `{wanted_text}`: say `--content {known_text}`. It \
+             is fixed when a log is made; for another one name another `--topic-prefix`"
+        )
+    })
 }
 
 /// What is said when the object store is not the one that the log names.

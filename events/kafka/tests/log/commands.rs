@@ -121,3 +121,30 @@ async fn a_command_that_a_foreign_partitioner_sent_astray_goes_to_its_partition_
     member.log.publish(vec![command("next", FIRST)]).await.expect("published");
     assert!(next(&mut member.log.commands(&lease)).await.offset > record.offset, "it is not met again");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_were_taken_can_be_dropped_and_none_that_waits_goes_with_them() {
+    let brokers = shared();
+    let options = deployment(&brokers, 1);
+    let (member, lease) = Member::owner(&options, "one").await;
+    let topic = options.topics().commands;
+    member.log.publish(["taken", "read", "waiting"].map(|id| command(id, FIRST)).to_vec()).await.expect("published");
+    let mut commands = member.log.commands(&lease);
+    let taken = next(&mut commands).await;
+    member.committed(&lease, &Batch { next_command: Some(taken.offset.next()), ..batch("taking") }).await;
+    next(&mut commands).await;
+    for _ in 0..2 {
+        let begins = member.log.drop_taken_commands().await.expect("drops");
+        assert_eq!(begins, [(FIRST, taken.offset.next())]);
+        assert!(value(&records(&brokers, &topic, 1)[0]).contains("\"read\""), "what was only read is still there");
+    }
+    let (findings, _) = reenact_kafka::examine(&options);
+    assert!(findings.iter().all(|finding| finding.verdict != reenact_kafka::Verdict::Wrong), "{findings:?}");
+    // The owner goes on, and so does the next one.
+    assert!(matches!(next(&mut commands).await.arrival, Arrival::Command(waiting) if waiting.id.as_str() == "waiting"));
+    let lease = member.claim(FIRST).await;
+    let mut commands = member.log.commands(&lease);
+    for id in ["read", "waiting"] {
+        assert!(matches!(next(&mut commands).await.arrival, Arrival::Command(command) if command.id.as_str() == id));
+    }
+}

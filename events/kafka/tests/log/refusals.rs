@@ -8,8 +8,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
 };
 use reenact_events::{Clock, EventLog, NodeId, Timestamp};
-use reenact_kafka::{ConnectError, KafkaLog, Options, object_store};
-use uuid::Uuid;
+use reenact_kafka::{ConnectError, Fact, KafkaLog, Options, said, settled};
 
 use crate::support::*;
 
@@ -141,22 +140,25 @@ async fn properties_that_do_not_go_together_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_object_store_that_was_named_first_is_the_logs_whoever_asks() {
+async fn what_was_said_of_a_log_first_counts_whoever_says_it() {
     let options = deployment(&shared(), 1);
     KafkaLog::connect(options.clone()).await.expect("makes it");
-    let named: Vec<_> = std::thread::scope(|scope| {
-        let asked: Vec<_> = (1..=4)
-            .map(|number| {
-                scope.spawn({
-                    let options = &options;
-                    move || object_store(options, Uuid::from_u128(number)).expect("an answer")
+    for fact in [Fact::ObjectStore, Fact::Content] {
+        assert_eq!(said(&options, fact).expect("an answer"), None);
+        let told: Vec<_> = std::thread::scope(|scope| {
+            let asked: Vec<_> = (1..=4)
+                .map(|number: u8| {
+                    scope.spawn({
+                        let options = &options;
+                        move || settled(options, fact, &number.to_string()).expect("an answer")
+                    })
                 })
-            })
-            .collect();
-        asked.into_iter().map(|asked| asked.join().expect("no panic")).collect()
-    });
-    assert!(named.iter().all(|store| *store == named[0]), "{named:?}");
-    assert_eq!(object_store(&options, Uuid::from_u128(9)).expect("an answer"), named[0]);
+                .collect();
+            asked.into_iter().map(|asked| asked.join().expect("no panic")).collect()
+        });
+        assert!(told.iter().all(|said| *said == told[0]), "{told:?}");
+        assert_eq!(settled(&options, fact, "9").expect("an answer"), told[0]);
+    }
 }
 
 /// A clock that goes right and stands wrong.

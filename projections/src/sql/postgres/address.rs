@@ -65,6 +65,23 @@ impl PostgresAddress {
         Self { config: self.config.clone(), schema: schema.to_owned() }
     }
 
+    /// Beside the views' schema, the one that holds the keys of users' content: generations of views are renamed into
+    /// each other's place, and keys stay.
+    ///
+    /// # Errors
+    /// When its name would be too long.
+    pub fn of_keys(&self) -> Result<Self, String> {
+        let schema = format!("{}-keys", self.schema);
+        if schema.len() > NAME_BYTES_MAX {
+            let over = schema.len() - NAME_BYTES_MAX;
+            return Err(format!(
+                "the schema of keys `{schema}` beside `{}` would be {over} bytes too long",
+                self.schema
+            ));
+        }
+        Ok(self.with_schema(&schema))
+    }
+
     /// The schema that holds the views.
     pub(crate) fn schema(&self) -> &str {
         &self.schema

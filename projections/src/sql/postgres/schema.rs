@@ -48,7 +48,7 @@ fn speaks_utf8(postgres: &Postgres) -> Result<(), ViewError> {
 }
 
 /// A user who may make no schema can still use one that somebody made for them.
-fn make(postgres: &Postgres) -> Result<(), ViewError> {
+pub(super) fn make(postgres: &Postgres) -> Result<(), ViewError> {
     let schema = &postgres.names.schema;
     let known = number(postgres, "SELECT count(*) FROM pg_namespace WHERE nspname = ?1", &values![schema])?;
     if known == 0 {

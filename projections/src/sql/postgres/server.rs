@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
-use reenact_events::{LogId, Offset, PartitionId};
+use reenact_events::{LogId, Offset};
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::runtime::Handle;
 use tokio_postgres::NoTls;
@@ -55,6 +55,11 @@ impl Server {
         let (readers, writers, turns) = (pool(READERS)?, pool(WRITERS)?, pool(1)?);
         let turns = Arc::new(Turns::new(turns, names.clone()));
         Ok(Self { names, readers, writers, turns })
+    }
+
+    /// What errors call it.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// The advisory lock of one thing of this schema.
@@ -107,9 +112,9 @@ impl Server {
         self.on(&self.writers, move |postgres| schema::empty(postgres, expected)).await
     }
 
-    /// The right to fold a partition, if nobody has it.
-    pub(crate) async fn turn(&self, partition: PartitionId) -> Result<Option<Turn>, ViewError> {
-        self.turns.take(partition).await
+    /// The right to do something, if nobody has it.
+    pub(crate) async fn turn(&self, what: &str) -> Result<Option<Turn>, ViewError> {
+        self.turns.take(what).await
     }
 }
 

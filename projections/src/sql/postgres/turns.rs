@@ -1,13 +1,13 @@
-//! Who folds a partition, where several nodes share the rows: whoever has its advisory lock.
+//! Who does what one node is enough for, where several share a schema: whoever has its advisory lock. So partitions are
+//! folded, and erasures are worked on.
 //!
-//! The lock keeps the others from folding the same events in vain; it proves nothing. What keeps events from being
-//! folded twice is the position, which moves with the rows. So a lock that was lost with its connection needs no
-//! watching: whoever is overtaken asks for it again.
+//! The lock keeps the others from doing the same in vain; it proves nothing. What keeps events from being folded twice
+//! is the position, which moves with the rows, and a report about an erasure is written in the place of the one that was
+//! read. So a lock that was lost with its connection needs no watching: whoever is overtaken asks for it again.
 
 use std::sync::Arc;
 
 use deadpool_postgres::{Object, Pool};
-use reenact_events::PartitionId;
 use tokio::sync::Mutex;
 
 use super::{Names, server, view_error};
@@ -28,7 +28,7 @@ struct Session {
     number: u64,
 }
 
-/// The right to fold a partition. It ends with the process, with the connection, and when this is dropped.
+/// The right to do something that one is enough for. It ends with the process, with the connection, and when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Arc<Turns>,
@@ -41,9 +41,9 @@ impl Turns {
         Self { pool, names, session: Mutex::default() }
     }
 
-    /// The right to fold a partition, if nobody has it.
-    pub(super) async fn take(self: &Arc<Self>, partition: PartitionId) -> Result<Option<Turn>, ViewError> {
-        let lock = self.names.lock(&format!("turn {partition}"));
+    /// The right to do this, if nobody has it.
+    pub(super) async fn take(self: &Arc<Self>, what: &str) -> Result<Option<Turn>, ViewError> {
+        let lock = self.names.lock(&format!("turn {what}"));
         let mut session = self.session.lock().await;
         if session.client.as_ref().is_none_or(|client| client.is_closed()) {
             // The one that is closed goes back first: there is one place.

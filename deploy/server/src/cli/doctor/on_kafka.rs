@@ -43,6 +43,7 @@ fn look(config: &Config, kafka: &Kafka) -> Vec<Finding> {
         .collect();
     if is_there {
         findings.push(objects(config, kafka, &options));
+        findings.push(content(config, kafka));
     }
     findings
 }
@@ -56,7 +57,7 @@ fn objects(config: &Config, kafka: &Kafka, options: &reenact_kafka::Options) -> 
         Ok(mark) => mark,
         Err(error) => return Finding::new(CHECK, Verdict::Failure, format!("{error:#}")),
     };
-    match (mark, reenact_kafka::named_object_store(options)) {
+    match (mark, log::look_at_objects(options)) {
         (_, Err(error)) => Finding::new(CHECK, Verdict::Failure, error.to_string()),
         (Some(mark), Ok(Some(named))) => {
             match log::other_objects(config, kafka, mark.log_id, Some(mark.store), named) {
@@ -71,6 +72,22 @@ fn objects(config: &Config, kafka: &Kafka, options: &reenact_kafka::Options) -> 
             Finding::new(CHECK, Verdict::Failure, text)
         }
         (_, Ok(None)) => Finding::new(CHECK, Verdict::Ok, format!("the first start makes `{shown}` the deployment's")),
+    }
+}
+
+/// Users' content is stored as the log has it.
+#[cfg(feature = "kafka")]
+fn content(config: &Config, kafka: &Kafka) -> Finding {
+    const CHECK: &str = "content";
+    let wanted = config.content.as_str();
+    let known = match log::look_at_content(kafka) {
+        Ok(known) => known,
+        Err(error) => return Finding::new(CHECK, Verdict::Failure, format!("{error:#}")),
+    };
+    match known.map(|known| log::other_content(kafka, config.content, known)) {
+        None => Finding::new(CHECK, Verdict::Ok, format!("the first start makes it `{wanted}`")),
+        Some(None) => Finding::new(CHECK, Verdict::Ok, format!("`{wanted}`, as the log has it")),
+        Some(Some(other)) => Finding::new(CHECK, Verdict::Failure, other.to_string()),
     }
 }
 

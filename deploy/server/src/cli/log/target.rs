@@ -5,8 +5,12 @@ use std::{fs::File, sync::Arc};
 use anyhow::Context;
 use reenact_embedded::{EmbeddedLog, Options, Reader};
 use reenact_events::{EventLog, Lease, LogError, NodeId, PartitionId, event::Loss};
-use reenact_sealed::SealedLog;
+use reenact_sealed::{KeyRing, SealedLog};
+#[cfg(feature = "kafka")]
+use tokio::runtime::Handle;
 
+#[cfg(feature = "kafka")]
+use crate::config::Kafka;
 use crate::{
     clock::SystemClock,
     config::{Config, LogPlace},
@@ -16,12 +20,11 @@ use crate::{
 /// What stands as the owner in a claim that only accepts a loss.
 const NODE: &str = "reenact log accept-loss";
 
-/// See the module.
+/// See the module. Each is beside what reads it, which opens what is sealed.
 pub(super) enum Target {
-    /// With what reads it, which opens what is sealed.
     Embedded(EmbeddedLog, Arc<dyn EventLog>),
     #[cfg(feature = "kafka")]
-    Kafka(reenact_kafka::KafkaLog),
+    Kafka(reenact_kafka::KafkaLog, Arc<dyn EventLog>),
 }
 
 impl Target {
@@ -30,12 +33,7 @@ impl Target {
         match &config.log {
             LogPlace::Embedded => embedded(config).await,
             #[cfg(feature = "kafka")]
-            LogPlace::Kafka(kafka) => {
-                let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
-                let (create, exact_partitions, clock_skew_max_ms) = (false, false, None);
-                let options = reenact_kafka::Options { create, exact_partitions, clock_skew_max_ms, ..options };
-                Ok(Self::Kafka(reenact_kafka::KafkaLog::connect(options).await?))
-            }
+            LogPlace::Kafka(kafka) => on_kafka(config, kafka).await,
             #[cfg(not(feature = "kafka"))]
             LogPlace::Kafka(kafka) => Err(log::no_kafka(&kafka.brokers)),
         }
@@ -45,7 +43,7 @@ impl Target {
         match self {
             Self::Embedded(_, log) => &**log,
             #[cfg(feature = "kafka")]
-            Self::Kafka(log) => log,
+            Self::Kafka(_, log) => &**log,
         }
     }
 
@@ -56,7 +54,7 @@ impl Target {
         match self {
             Self::Embedded(..) => Ok(None),
             #[cfg(feature = "kafka")]
-            Self::Kafka(_) => config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose(),
+            Self::Kafka(..) => config.data.join("state").is_dir().then(|| log::hold(&config.data)).transpose(),
         }
     }
 
@@ -66,7 +64,7 @@ impl Target {
         match self {
             Self::Embedded(..) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
-            Self::Kafka(log) => log.lost(partition).await,
+            Self::Kafka(log, _) => log.lost(partition).await,
         }
     }
 
@@ -75,7 +73,7 @@ impl Target {
         match self {
             Self::Embedded(..) => Ok(Vec::new()),
             #[cfg(feature = "kafka")]
-            Self::Kafka(log) => log.members().await,
+            Self::Kafka(log, _) => log.members().await,
         }
     }
 
@@ -89,7 +87,7 @@ impl Target {
         match self {
             Self::Embedded(log, _) => log.accept(partition, node, told.into_iter().chain(seen).collect()).await,
             #[cfg(feature = "kafka")]
-            Self::Kafka(log) => log.accept(partition, node, told, seen).await,
+            Self::Kafka(log, _) => log.accept(partition, node, told, seen).await,
         }
     }
 }
@@ -101,11 +99,28 @@ async fn embedded(config: &Config) -> anyhow::Result<Target> {
         let partitions = Reader::open(&folder).with_context(there)?.partitions();
         let options = Options { partitions, ..Options::new(Arc::new(SystemClock)) };
         let log = EmbeddedLog::open(&folder, options)?;
-        let opened: Arc<dyn EventLog> = match ring {
-            Some(ring) => Arc::new(SealedLog::new(Arc::new(log.clone()), ring)),
-            None => Arc::new(log.clone()),
-        };
+        let opened = opened(Arc::new(log.clone()), ring);
         anyhow::Ok(Target::Embedded(log, opened))
     };
     tokio::task::spawn_blocking(open).await.context("opening the log was stopped")?
+}
+
+#[cfg(feature = "kafka")]
+async fn on_kafka(config: &Config, kafka: &Kafka) -> anyhow::Result<Target> {
+    let options = log::kafka_options(kafka, Arc::new(SystemClock), None);
+    let (create, exact_partitions, clock_skew_max_ms) = (false, false, None);
+    let options = reenact_kafka::Options { create, exact_partitions, clock_skew_max_ms, ..options };
+    let log = reenact_kafka::KafkaLog::connect(options).await?;
+    let (config, kafka, log_id) = (config.clone(), kafka.clone(), log.log_id());
+    let look = move || keys::look_at_shared(&config, &kafka, log_id, &Handle::current());
+    let ring = tokio::task::spawn_blocking(look).await.context("looking for the keys was stopped")??;
+    let opened = opened(Arc::new(log.clone()), ring);
+    Ok(Target::Kafka(log, opened))
+}
+
+fn opened(log: Arc<dyn EventLog>, ring: Option<KeyRing>) -> Arc<dyn EventLog> {
+    match ring {
+        Some(ring) => Arc::new(SealedLog::new(log, ring)),
+        None => log,
+    }
 }
